@@ -1,0 +1,224 @@
+"""The shape of a model: all that is needed to build a biLM, nothing about training it.
+
+One pair of frozen dataclasses describes the whole family: character or word input or both, with or without
+projections, skip connections and clips, one direction or two. `tensor_shapes` names every tensor such a model has:
+it is the contract between the file formats, which fill those names, and the network, which uses them.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, Self
+
+from elmore.errors import InputError, shortened
+
+Activation = Literal["relu", "tanh"]
+Alphabet = Literal["bytes", "codepoints"]
+
+PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+
+
+def _check_whole_numbers(config: Any, *names: str, at_least: int) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if type(value) is not int or value < at_least:
+            raise InputError(f"{name} is {value!r}; it must be a whole number, at least {at_least}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterConfig:
+    """How a word is read letter by letter."""
+
+    alphabet: Alphabet = "bytes"
+    n_characters: int = 261  # rows of the character table; 261 for bytes: 256 and five marks
+    max_characters: int = 50  # per word, its begin and end marks included
+    embedding_dim: int = 16
+    filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS  # (width, how many)
+    activation: Activation = "relu"
+    n_highways: int = 2
+
+    def __post_init__(self) -> None:
+        _check_choice("alphabet", self.alphabet, ("bytes", "codepoints"))
+        _check_choice("activation", self.activation, ("relu", "tanh"))
+        _check_whole_numbers(self, "n_characters", "embedding_dim", at_least=1)
+        _check_whole_numbers(self, "max_characters", at_least=3)
+        _check_whole_numbers(self, "n_highways", at_least=0)
+        if not self.filters:
+            raise InputError("filters is empty; a character model needs at least one [width, number] pair")
+        for width, number in self.filters:
+            if not (1 <= width <= self.max_characters and number >= 1):
+                raise InputError(
+                    f"filters holds [{width}, {number}]; a width must be from 1 to max_characters "
+                    f"({self.max_characters}), a number at least 1"
+                )
+        if self.alphabet == "bytes" and self.n_characters != 261:
+            raise InputError(f"n_characters is {self.n_characters}; a byte alphabet has 261 (256 bytes and five marks)")
+
+    @property
+    def features(self) -> int:
+        """The size of a word's character features: one for each filter."""
+        return sum(number for _, number in self.filters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The shape of a biLM.
+
+    >>> ModelConfig().parameters  # the published "original" model
+    93600848
+    >>> SMALL.dim, SMALL.num_layers
+    (256, 3)
+    """
+
+    characters: CharacterConfig | None = CharacterConfig()
+    n_words: int = 0  # rows of the word table
+    word_dim: int = 0  # size of a word's row in it; 0 means that there is no word table
+    token_projection: bool = True  # from the features of a word to vector_dim
+
+    vector_dim: int = 512  # of a token vector, and of each direction of an LSTM layer
+    cell_dim: int = 4096
+    lstm_layers: int = 2
+    lstm_projection: bool = True  # from cell_dim to vector_dim
+    skip_connections: bool = True  # from the second LSTM layer on
+    bidirectional: bool = True
+    cell_clip: float | None = 3.0
+    projection_clip: float | None = 3.0  # has no effect without lstm_projection
+    forget_bias: float = 1.0  # added to the stored bias of the forget gate
+
+    begin: str = "<S>"  # the word that opens a sentence, and may stand in the text
+    end: str = "</S>"
+    unknown: str = "<UNK>"  # the row of the word table for words that have none
+
+    def __post_init__(self) -> None:
+        _check_whole_numbers(self, "vector_dim", "cell_dim", "lstm_layers", at_least=1)
+        _check_whole_numbers(self, "n_words", "word_dim", at_least=0)
+        for name in ("cell_clip", "projection_clip"):
+            clip = getattr(self, name)
+            if clip is not None and not 0 < clip < float("inf"):
+                raise InputError(f"{name} is {clip}; it must be a positive number, or absent for no clipping")
+        if self.characters is None and self.word_dim == 0:
+            raise InputError("neither characters nor a word table: the model has nothing to read")
+        if (self.word_dim > 0) != (self.n_words > 0):
+            raise InputError(f"n_words is {self.n_words} and word_dim {self.word_dim}; give both or neither")
+        if not self.token_projection and self.token_features != self.vector_dim:
+            raise InputError(
+                f"without token_projection a word's {self.token_features} features must number vector_dim "
+                f"({self.vector_dim})"
+            )
+        if not self.lstm_projection and self.cell_dim != self.vector_dim:
+            raise InputError(f"without lstm_projection cell_dim ({self.cell_dim}) must be vector_dim ({self.vector_dim})")
+
+    @property
+    def token_features(self) -> int:
+        """The size of a word's features before the projection: its word vector, then its character features."""
+        return self.word_dim + (self.characters.features if self.characters else 0)
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def dim(self) -> int:
+        """The size of a token's vector in every layer."""
+        return self.directions * self.vector_dim
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers a token has, the context-free one included."""
+        return 1 + self.lstm_layers
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model stores, without softmax."""
+        total = 0
+        for shape in tensor_shapes(self).values():
+            size = 1
+            for length in shape:
+                size *= length
+            total += size
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Read what `to_dict` gave; an unknown or ill-typed field is an error that names it."""
+        values = dict(values)
+        if isinstance(values.get("characters"), dict):
+            characters = dict(values["characters"])
+            if "filters" in characters:
+                characters["filters"] = _filters(characters["filters"])
+            values["characters"] = _build(CharacterConfig, characters)
+        return _build(cls, values)
+
+
+ORIGINAL = ModelConfig()
+MEDIUM = replace(
+    ORIGINAL, cell_dim=2048, vector_dim=256, characters=CharacterConfig(n_highways=1)
+)
+SMALL = replace(MEDIUM, cell_dim=1024, vector_dim=128)
+
+
+def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Every tensor of a model of this shape, by name, in the order of the data's way.
+
+    Gates stand in the order input, candidate, forget, output; LSTM matrices are applied as `x @ W`, the others as
+    torch.nn modules apply theirs.
+
+    >>> tensor_shapes(SMALL)["lstm.0.projection"]
+    (2, 1024, 128)
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    if config.word_dim:
+        shapes["words.table"] = (config.n_words, config.word_dim)
+    if characters := config.characters:
+        shapes["words.characters"] = (characters.n_characters, characters.embedding_dim)
+        for i, (width, number) in enumerate(characters.filters):
+            shapes[f"words.convolutions.{i}.weight"] = (number, characters.embedding_dim, width)
+            shapes[f"words.convolutions.{i}.bias"] = (number,)
+        for k in range(characters.n_highways):
+            for part in ("transform", "gate"):
+                shapes[f"words.highways.{k}.{part}.weight"] = (characters.features, characters.features)
+                shapes[f"words.highways.{k}.{part}.bias"] = (characters.features,)
+    if config.token_projection:
+        shapes["words.projection.weight"] = (config.vector_dim, config.token_features)
+        shapes["words.projection.bias"] = (config.vector_dim,)
+    for layer in range(config.lstm_layers):
+        shapes[f"lstm.{layer}.input"] = (config.directions, config.vector_dim, 4 * config.cell_dim)
+        shapes[f"lstm.{layer}.recurrent"] = (config.directions, config.vector_dim, 4 * config.cell_dim)
+        shapes[f"lstm.{layer}.bias"] = (config.directions, 4 * config.cell_dim)
+        if config.lstm_projection:
+            shapes[f"lstm.{layer}.projection"] = (config.directions, config.cell_dim, config.vector_dim)
+    return shapes
+
+
+def _build(cls: type, values: dict[str, Any]) -> Any:
+    known = {field.name for field in fields(cls)}
+    unknown = sorted(str(name) for name in values.keys() - known)
+    if unknown:
+        raise InputError(f"unknown field {shortened(unknown)}; known are {', '.join(sorted(known))}")
+    for name in ("begin", "end", "unknown"):
+        if name in values and not isinstance(values[name], str):
+            raise InputError(f"{name} is {values[name]!r}; it must be a string")
+    for field in fields(cls):
+        value = values.get(field.name)
+        if field.type is bool and field.name in values and not isinstance(value, bool):
+            raise InputError(f"{field.name} is {value!r}; it must be true or false")
+        if field.type in (float, float | None) and value is not None:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InputError(f"{field.name} is {value!r}; it must be a number")
+            values = values | {field.name: float(value)}
+    return cls(**values)
+
+
+def _filters(values: Any) -> tuple[tuple[int, int], ...]:
+    if not isinstance(values, list | tuple) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in values
+    ):
+        raise InputError(f"filters is {str(values)[:80]}; it must be a list of [width, number] pairs")
+    return tuple((width, number) for width, number in values)

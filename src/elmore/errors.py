@@ -1,0 +1,79 @@
+"""Everything that can go wrong for a user, as one family.
+
+    ElmoreError
+    ├── FormatError       a model file is wrong, cut short, or does not fit its partner  (a ValueError)
+    │   └── CannotExpress the target format has no words for this model
+    ├── InputError        the text, or an argument, is not what it should be             (a ValueError)
+    ├── NotFound          no such model, file or download                                (a FileNotFoundError)
+    ├── OutOfMemory       not even one sentence fits                                     (a MemoryError)
+    └── MissingExtra      an optional library is not installed                           (an ImportError)
+
+Each message says what is wrong, where, and what to do. Inner functions raise the short reason; `located`
+adds the file or the place once, at the boundary the user called.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class ElmoreError(Exception):
+    """Something a user can mend; its message says how."""
+
+    # KeyError-like builtins in the family would otherwise print their message in quotes.
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class FormatError(ElmoreError, ValueError):
+    """A model file is wrong, cut short, or does not fit its partner."""
+
+
+class CannotExpress(FormatError):
+    """The target format has no words for this model."""
+
+
+class InputError(ElmoreError, ValueError):
+    """The text, or an argument, is not what it should be."""
+
+
+class NotFound(ElmoreError, FileNotFoundError):
+    """No such model, file or download."""
+
+
+class OutOfMemory(ElmoreError, MemoryError):
+    """Not even one sentence fits into memory."""
+
+
+class MissingExtra(ElmoreError, ImportError):
+    """An optional library is not installed."""
+
+    def __init__(self, what: str, *, library: str, extra: str) -> None:
+        super().__init__(f"{what} needs {library}. Install it with: pip install 'elmore[{extra}]'")
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Put the place in front of any ElmoreError raised inside.
+
+    >>> with located("weights.hdf5"):
+    ...     raise FormatError("char_embed is missing")
+    Traceback (most recent call last):
+    ...
+    elmore.errors.FormatError: weights.hdf5: char_embed is missing
+    """
+    try:
+        yield
+    except ElmoreError as error:
+        error.args = (f"{where}: {error}", *error.args[1:])
+        raise
+
+
+def shortened(names: list[str], most: int = 5) -> str:
+    """Join names for a message, and say how many were left out.
+
+    >>> shortened(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -1,0 +1,83 @@
+"""The bidirectional language model of Peters et al., 2018, "Deep contextualized word representations".
+
+Word vectors go into a stack of LSTM layers for each direction. The two directions share the word encoder and never
+meet inside the stack. From the second layer on, a skip connection adds a layer's input to its output, but not to what
+the recurrence carries on.
+
+W distinct words, G directions, B sentences, T positions (boundaries included), P vector size, D cells.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from elmore.config import ModelConfig
+from elmore.kernels import Clips, LstmWeights, recur
+from elmore.network.layers import Layers, reverse
+from elmore.network.state import State
+from elmore.network.word_encoder import WordEncoder
+from elmore.text.batch import Batch
+
+
+class LstmLayer(nn.Module):
+    """One LSTM layer with projection and clips, all directions side by side."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        directions, vector, cell = config.directions, config.vector_dim, config.cell_dim
+        self.input = nn.Parameter(torch.empty(directions, vector, 4 * cell))
+        self.recurrent = nn.Parameter(torch.empty(directions, vector, 4 * cell))
+        self.bias = nn.Parameter(torch.zeros(directions, 4 * cell))
+        self.projection = nn.Parameter(torch.empty(directions, cell, vector)) if config.lstm_projection else None
+        self.forget_bias = config.forget_bias
+        self.clips = Clips(config.cell_clip, config.projection_clip)
+        # Glorot, over input and recurrent part as the one matrix they were in the original code.
+        bound = (6 / (2 * vector + 4 * cell)) ** 0.5
+        nn.init.uniform_(self.input, -bound, bound)
+        nn.init.uniform_(self.recurrent, -bound, bound)
+        if self.projection is not None:
+            bound = (6 / (cell + vector)) ** 0.5
+            nn.init.uniform_(self.projection, -bound, bound)
+
+    def forward(
+        self, x: Tensor, lengths: tuple[int, ...], state: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # (G, B, T, P) -> (G, B, T, P)
+        i, j, f, o = self.bias.chunk(4, dim=-1)
+        bias = torch.cat([i, j, f + self.forget_bias, o], dim=-1)
+        return recur(x, lengths, state, LstmWeights(self.input, self.recurrent, bias, self.projection), self.clips)
+
+
+class BiLM(nn.Module):
+    """A batch and a state in, layers and the next state out."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.words = WordEncoder(config)
+        self.lstm = nn.ModuleList(LstmLayer(config) for _ in range(config.lstm_layers))
+
+    def forward(self, batch: Batch, state: State, *, depth: int | None = None) -> tuple[Layers, State]:
+        """Read the batch, starting from a state whose rows stand in the caller's order."""
+        return self.read(self.words(batch.inputs), batch, state, depth=depth)
+
+    def read(
+        self, vectors: Tensor, batch: Batch, state: State, *, depth: int | None = None
+    ) -> tuple[Layers, State]:
+        """As `forward`, from the vectors (W, P) of the batch's distinct words; only the first `depth` LSTM layers run."""
+        order, restore = batch.order, batch.restore
+        x = vectors[batch.positions]  # (B, T, P)
+        # Backward rows are turned round once here, so that both directions read from left to right all the way up.
+        x = torch.stack([x, reverse(x, batch.lengths)] if self.config.bidirectional else [x])  # (G, B, T, P)
+        start = state.select(order)
+        outputs: list[Tensor] = []
+        ends: list[tuple[Tensor, Tensor]] = []
+        for number, layer in enumerate(self.lstm[:depth]):
+            y, end = layer(x, batch.lengths, (start.h[number], start.c[number]))
+            x = x + y if self.config.skip_connections and number > 0 else y
+            outputs.append(x)
+            ends.append(end)
+        untouched = range(len(ends), self.config.lstm_layers)
+        after = State(
+            torch.stack([h for h, _ in ends] + [start.h[k] for k in untouched]),
+            torch.stack([c for _, c in ends] + [start.c[k] for k in untouched]),
+        )
+        return Layers(batch, vectors, outputs, directions=self.config.directions), after.select(restore)

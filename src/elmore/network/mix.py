@@ -1,0 +1,105 @@
+"""Mix the layers of a biLM into one vector for each word.
+
+    mixed = gamma * sum over l of softmax(scalars)[l] * layers[l]
+
+Equation 1 of Peters et al., 2018. L layers, B sentences, T words, dim size of a word's vector.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from elmore.errors import InputError
+
+Normalization = Literal["token", "masked-batch"]
+
+# softmax(-1e4) is exactly 0 in float32, where log(0) would poison every gradient.
+NO_SHARE = -1e4
+
+
+class LayerMix(nn.Module):
+    """A learned weighted sum over biLM layers.
+
+    Start it from `weights`, which sum to one, or from `scalars`, which stand before the softmax; by default all layers
+    count alike. `trainable=False` keeps weights and gamma as they are.
+
+    >>> mix = LayerMix(3, weights=[0.5, 0.5, 0.0])
+    >>> mix(torch.ones(3, 2, 5, 8), torch.ones(2, 5, dtype=torch.bool)).shape
+    torch.Size([2, 5, 8])
+    >>> mix.weights.tolist()
+    [0.5, 0.5, 0.0]
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        *,
+        weights: Sequence[float] | None = None,
+        scalars: Sequence[float] | None = None,
+        gamma: float = 1.0,
+        trainable: bool = True,
+        normalize: Normalization | None = None,
+    ) -> None:
+        super().__init__()
+        if weights is not None and scalars is not None:
+            raise InputError("weights are given after the softmax, scalars before it; give one of the two")
+        if normalize not in (None, "token", "masked-batch"):
+            raise InputError(f"normalize is {normalize!r}; it must be None, 'token' or 'masked-batch'")
+        if weights is not None:
+            scalars = _before_softmax(weights)
+        if scalars is not None and len(scalars) != num_layers:
+            raise InputError(f"the model has {num_layers} layers and the mix was given {len(scalars)} weights")
+        # One tensor, not a list of parameters: those stay behind when DataParallel copies a module.
+        # Zeros, because their softmax is a plain average: an untrained mix is a sane mix.
+        start = torch.zeros(num_layers) if scalars is None else torch.tensor(scalars, dtype=torch.float32)
+        self.scalars = nn.Parameter(start, requires_grad=trainable)
+        self.gamma = nn.Parameter(torch.tensor(float(gamma)), requires_grad=trainable)
+        self.normalize = normalize
+
+    @property
+    def weights(self) -> Tensor:
+        """The share of each layer; they sum to one."""
+        return self.scalars.softmax(dim=0)
+
+    def forward(self, layers: Tensor, mask: Tensor) -> Tensor:  # (L, B, T, dim), (B, T) -> (B, T, dim)
+        if len(layers) != len(self.scalars):
+            raise InputError(f"this mix weighs {len(self.scalars)} layers and was given {len(layers)}")
+        if self.normalize == "token":
+            layers = nn.functional.layer_norm(layers, layers.shape[-1:])
+        elif self.normalize == "masked-batch":
+            layers = normalize_masked_batch(layers, mask)
+        return self.gamma * torch.einsum("l,lbtd->btd", self.weights, layers)
+
+
+def penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
+    """The L2 penalty on a mix, to be added to a loss: small lets the weights go free, large holds the plain average.
+
+    >>> penalty(LayerMix(3, scalars=[1.0, 2.0, 0.0]), 0.5).item()
+    2.5
+    """
+    return strength * mix.scalars.square().sum()
+
+
+def normalize_masked_batch(layers: Tensor, mask: Tensor, *, eps: float = 1e-12) -> Tensor:
+    """The layer normalisation of the peers: one mean and one variance for a layer over all real words of a batch.
+
+    A sentence's vectors then depend on its batch mates; it is here for models trained with it. For new ones take
+    normalisation by token.
+    """
+    real = mask[None, :, :, None]
+    count = mask.sum() * layers.shape[-1]
+    mean = (layers * real).sum(dim=(1, 2, 3), keepdim=True) / count
+    variance = ((layers - mean) * real).square().sum(dim=(1, 2, 3), keepdim=True) / count
+    return (layers - mean) / (variance + eps).sqrt()
+
+
+def _before_softmax(weights: Sequence[float]) -> list[float]:
+    if any(weight < 0 for weight in weights) or not math.isclose(sum(weights), 1, abs_tol=1e-4):
+        raise InputError(
+            f"weights are {list(weights)}; they must be at least 0 and sum to 1. "
+            "Numbers that stand before the softmax go into scalars"
+        )
+    return [math.log(weight) if weight > 0 else NO_SHARE for weight in weights]

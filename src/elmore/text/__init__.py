@@ -1,0 +1,1 @@
+"""From text to what the network reads: sentences, words, characters, batches."""

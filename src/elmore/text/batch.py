@@ -1,0 +1,86 @@
+"""A batch: each distinct word once, and for every sentence which word stands where."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from elmore.text.spelling import Speller, WordInputs
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sentences over W distinct words; T positions, the two boundary words included.
+
+    Rows stand longest first, as the recurrence wants them; `order` leads back to the caller's order.
+    """
+
+    inputs: WordInputs  # of the W distinct words
+    positions: Tensor  # (B, T) which distinct word stands here; 0 beyond a sentence's end
+    lengths: tuple[int, ...]  # of each row, boundaries included; never rising
+    order: Tensor  # (B,) the caller's number of each row
+    words: tuple[str, ...] = ()  # the W distinct words, where they are known as text
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]], speller: Speller) -> "Batch":
+        """Put boundaries around each sentence and number its words.
+
+        >>> from elmore.config import SMALL
+        >>> batch = Batch.of([["a", "b"], ["b", "a", "b", "b"]], Speller(SMALL))
+        >>> batch.words, batch.lengths, batch.order.tolist()
+        (('<S>', '</S>', 'a', 'b'), (6, 4), [1, 0])
+        """
+        begin, end = speller.config.begin, speller.config.end
+        numbers = {begin: 0, end: 1}
+        rows = []
+        for sentence in sentences:
+            rows.append([0, *(numbers.setdefault(word, len(numbers)) for word in sentence), 1])
+        return cls.of_rows(rows, speller.spell(list(numbers)), words=tuple(numbers))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]], inputs: WordInputs, *, words: tuple[str, ...] = ()) -> "Batch":
+        """Arrange rows of word numbers, boundaries already among them."""
+        order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
+        lengths = tuple(len(rows[row]) for row in order)
+        positions = torch.zeros(len(rows), max(lengths, default=0), dtype=torch.int64)
+        for to, row in enumerate(order):
+            positions[to, : lengths[to]] = torch.as_tensor(rows[row])
+        return cls(inputs, positions, lengths, torch.tensor(order, dtype=torch.int64), words)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return replace(
+            self, inputs=self.inputs.to(device), positions=self.positions.to(device), order=self.order.to(device)
+        )
+
+    def pin_memory(self) -> "Batch":
+        """For a DataLoader that copies to a GPU in the background."""
+        inputs = WordInputs(*(None if part is None else part.pin_memory() for part in self.inputs))
+        return replace(self, inputs=inputs, positions=self.positions.pin_memory(), order=self.order.pin_memory())
+
+    @property
+    def restore(self) -> Tensor:
+        """(B,) the row of each of the caller's sentences."""
+        return self.order.argsort()
+
+
+def plan(lengths: Iterable[int], *, tokens: int) -> list[list[int]]:
+    """Group sentences of like length into batches of at most `tokens` positions, padding counted.
+
+    Longest first; a sentence longer than the budget is a batch of its own.
+
+    >>> plan([3, 9, 4, 4], tokens=12)
+    [[1], [2, 3, 0]]
+    """
+    sizes = list(lengths)
+    batches: list[list[int]] = []
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        # Rows come longest first, so the first row of a batch is as long as it gets.
+        if batches and (len(batches[-1]) + 1) * sizes[batches[-1][0]] <= tokens:
+            batches[-1].append(number)
+        else:
+            batches.append([number])
+    return batches

@@ -1,0 +1,139 @@
+"""Words become the numbers the network reads: characters, a row of a word table, or both.
+
+Two alphabets exist. Byte models read UTF-8 bytes and five marks; ELMoForManyLangs models read code points from a
+table of their own. Neither knows padding words: a batch holds each distinct word once, and padding is no word.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmore.config import ModelConfig
+from elmore.errors import FormatError
+from elmore.text.vocabulary import Vocabulary
+
+
+class WordInputs(NamedTuple):
+    """What the network reads of W distinct words; either part may be absent."""
+
+    characters: Tensor | None  # (W, max_characters)
+    numbers: Tensor | None  # (W,) rows of the word table
+
+    def select(self, which: Tensor) -> "WordInputs":
+        """These words only, in this order."""
+        return WordInputs(*(None if part is None else part[which] for part in self))
+
+    def to(self, device: torch.device | str) -> "WordInputs":
+        return WordInputs(*(None if part is None else part.to(device) for part in self))
+
+
+class Alphabet(Protocol):
+    """Spells a word as a row of `max_characters` numbers."""
+
+    def spell(self, words: Sequence[str]) -> Tensor: ...  # (W, max_characters)
+
+
+class ByteAlphabet:
+    """UTF-8 bytes between a begin and an end mark, filled up with padding.
+
+    >>> ByteAlphabet(max_characters=6).spell(["hi", "<S>"]).tolist()
+    [[258, 104, 105, 259, 260, 260], [258, 256, 259, 260, 260, 260]]
+    """
+
+    SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PADDING = range(256, 261)
+
+    def __init__(self, max_characters: int, *, begin: str = "<S>", end: str = "</S>") -> None:
+        self.max_characters = max_characters
+        self.marks = {begin: self.SENTENCE_BEGIN, end: self.SENTENCE_END}
+
+    def spell(self, words: Sequence[str]) -> Tensor:
+        rows = np.full((len(words), self.max_characters), self.PADDING, dtype=np.int64)
+        rows[:, 0] = self.WORD_BEGIN
+        for row, word in zip(rows, words, strict=True):
+            if word in self.marks:
+                row[1] = self.marks[word]
+                row[2] = self.WORD_END
+                continue
+            # The cut may fall inside a character: the published models were trained so. Lone surrogates have no bytes.
+            text = word.encode("utf-8", errors="ignore")[: self.max_characters - 2]
+            row[1 : 1 + len(text)] = np.frombuffer(text, dtype=np.uint8)
+            row[1 + len(text)] = self.WORD_END
+        return torch.from_numpy(rows)
+
+
+class CodepointAlphabet:
+    """Code points by a table that also holds `<bos> <eos> <oov> <pad> <bow> <eow>`, as ELMoForManyLangs has it."""
+
+    def __init__(self, table: Mapping[str, int], max_characters: int, *, begin: str, end: str) -> None:
+        self.table = dict(table)
+        self.max_characters = max_characters
+        self.marks = {begin: table["<bos>"], end: table["<eos>"]}
+        # The names stand the wrong way round in the program that trained these models, so a word opens with <eow>.
+        self.first, self.last = table["<eow>"], table["<bow>"]
+
+    def spell(self, words: Sequence[str]) -> Tensor:
+        unknown, padding = self.table["<oov>"], self.table["<pad>"]
+        rows = np.full((len(words), self.max_characters), padding, dtype=np.int64)
+        rows[:, 0] = self.first
+        for row, word in zip(rows, words, strict=True):
+            if word in self.marks:
+                letters = [self.marks[word]]
+            else:
+                letters = [self.table.get(letter, unknown) for letter in word[: self.max_characters - 2]]
+            row[1 : 1 + len(letters)] = letters
+            row[1 + len(letters)] = self.last
+        return torch.from_numpy(rows)
+
+
+class Speller:
+    """Gives the network's inputs for words, as one model wants them."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        vocabulary: Vocabulary | None = None,
+        characters: Mapping[str, int] | None = None,
+    ) -> None:
+        self.config = config
+        self.alphabet = _alphabet(config, characters)
+        self.vocabulary = vocabulary
+        if config.word_dim and vocabulary is None:
+            raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
+
+    def spell(self, words: Sequence[str]) -> WordInputs:
+        """The inputs for these words, one row each."""
+        characters = self.alphabet.spell(words) if self.alphabet else None
+        numbers = torch.tensor([self._number(word) for word in words]) if self.config.word_dim else None
+        return WordInputs(characters, numbers)
+
+    def _number(self, word: str) -> int:
+        assert self.vocabulary is not None  # the constructor saw to it
+        limit = self.config.characters
+        if limit and limit.alphabet == "codepoints":
+            # ELMoForManyLangs cuts a word before it looks it up.
+            word = word[: limit.max_characters - 2]
+        return self.vocabulary.number(word, unknown=self.config.unknown)
+
+
+def _alphabet(config: ModelConfig, table: Mapping[str, int] | None) -> Alphabet | None:
+    if config.characters is None:
+        return None
+    marks = {"begin": config.begin, "end": config.end}
+    if config.characters.alphabet == "bytes":
+        return ByteAlphabet(config.characters.max_characters, **marks)
+    if table is None:
+        raise FormatError("this model reads code points, and its table of characters is missing")
+    missing = [mark for mark in ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>") if mark not in table]
+    if missing:
+        raise FormatError(f"the table of characters lacks {', '.join(missing)}")
+    beyond = [letter for letter, number in table.items() if not 0 <= number < config.characters.n_characters]
+    if beyond:
+        raise FormatError(
+            f"the table of characters gives {beyond[0]!r} the number {table[beyond[0]]}; "
+            f"the weights have {config.characters.n_characters} rows"
+        )
+    return CodepointAlphabet(table, config.characters.max_characters, **marks)

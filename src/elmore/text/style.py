@@ -1,0 +1,17 @@
+"""How the text of a model was prepared, so that new text can be prepared alike."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+TokenizerName = Literal["moses", "whitespace", "characters"]
+TOKENIZERS: tuple[TokenizerName, ...] = ("moses", "whitespace", "characters")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextStyle:
+    """What a model expects of its text; stands in its card."""
+
+    tokenizer: TokenizerName = "moses"  # "characters": every symbol is a token, as in proteins
+    language: str = "en"  # chooses abbreviations and clitics for tokeniser and splitter
+    lowercase: bool = False
+    escape: bool = False  # &apos; for ', as some Moses pipelines left it

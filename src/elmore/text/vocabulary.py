@@ -1,0 +1,59 @@
+"""The words that have a number: rows of a word table, classes of a softmax."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from elmore.errors import InputError, located
+
+
+class Vocabulary:
+    """Words and their numbers.
+
+    Of a word that stands twice the last number wins, as in the programs that wrote such files; every line still
+    takes a number, so that rows and lines agree.
+
+    >>> vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the"])
+    >>> vocabulary.index["the"], vocabulary.number("cat", unknown="<UNK>")
+    (3, 2)
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words: Sequence[str] = tuple(words)
+        self.index: dict[str, int] = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content
+
+    def number(self, word: str, *, unknown: str) -> int:
+        """The word's number, or that of `unknown`; without either, an error that names the word."""
+        found = self.index.get(word, self.index.get(unknown))
+        if found is None:
+            raise InputError(f"the word {word!r} is not in the vocabulary, and it has no {unknown} to stand in for it")
+        return found
+
+    @classmethod
+    def parse(cls, text: str) -> "Vocabulary":
+        """Read the published layout: a word a line, blanks around it stripped, `!!!MAXTERMID` lines skipped."""
+        lines = text.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        return cls(word for word in map(str.strip, lines) if word != "!!!MAXTERMID")
+
+    @classmethod
+    def read(cls, path: Path) -> "Vocabulary":
+        """Read a vocabulary file of the published layout."""
+        with located(path):
+            try:
+                return cls.parse(path.read_text(encoding="utf-8"))
+            except UnicodeDecodeError as error:
+                raise InputError(f"not UTF-8 at byte {error.start}; save the vocabulary as UTF-8") from None
+            except OSError as error:
+                raise InputError(f"cannot be read: {error.strerror}") from None
