@@ -8,6 +8,8 @@
     ├── OutOfMemory       not even one sentence fits                                     (a MemoryError)
     └── MissingExtra      an optional library is not installed                           (an ImportError)
 
+InputWarning is no error: the input is read, but looks like a mistake.
+
 Each message says what is wrong, where, and what to do. Inner functions raise the short reason; `located`
 adds the file or the place once, at the boundary the user called.
 """
@@ -49,6 +51,10 @@ class MissingExtra(ElmoreError, ImportError):
 
     def __init__(self, what: str, *, library: str, extra: str) -> None:
         super().__init__(f"{what} needs {library}. Install it with: pip install 'elmore[{extra}]'")
+
+
+class InputWarning(UserWarning):
+    """The input can be read, but looks like a mistake."""
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def progress_bar(title: str, *, show: bool | None = None, total: int | None = No
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} sentences, {task.fields[tokens]:,} tokens, {task.fields[speed]:,.0f} tokens/s"),
+        TextColumn(
+            "{task.completed:,.0f} sentences, {task.fields[tokens]:,} tokens, {task.fields[speed]:,.0f} tokens/s"
+        ),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

@@ -43,7 +43,8 @@ class Batch:
         """Arrange rows of word numbers, boundaries already among them."""
         order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
         lengths = tuple(len(rows[row]) for row in order)
-        positions = torch.zeros(len(rows), max(lengths, default=0), dtype=torch.int64)
+        # A batch without sentences is as wide as an empty sentence, so that it can be read like any other.
+        positions = torch.zeros(len(rows), max(lengths, default=2), dtype=torch.int64)
         for to, row in enumerate(order):
             positions[to, : lengths[to]] = torch.as_tensor(rows[row])
         return cls(inputs, positions, lengths, torch.tensor(order, dtype=torch.int64), words)
@@ -67,8 +68,8 @@ class Batch:
         return self.order.argsort()
 
 
-def plan(lengths: Iterable[int], *, tokens: int) -> list[list[int]]:
-    """Group sentences of like length into batches of at most `tokens` positions, padding counted.
+def plan(lengths: Iterable[int], *, tokens: int, rows: int | None = None) -> list[list[int]]:
+    """Group sentences of like length into batches of at most `tokens` positions, padding counted, and `rows` rows.
 
     Longest first; a sentence longer than the budget is a batch of its own.
 
@@ -78,9 +79,10 @@ def plan(lengths: Iterable[int], *, tokens: int) -> list[list[int]]:
     sizes = list(lengths)
     batches: list[list[int]] = []
     for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        batch = batches[-1] if batches else []
         # Rows come longest first, so the first row of a batch is as long as it gets.
-        if batches and (len(batches[-1]) + 1) * sizes[batches[-1][0]] <= tokens:
-            batches[-1].append(number)
+        if batch and (len(batch) + 1) * sizes[batch[0]] <= tokens and (rows is None or len(batch) < rows):
+            batch.append(number)
         else:
             batches.append([number])
     return batches

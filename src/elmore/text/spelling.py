@@ -107,8 +107,8 @@ class Speller:
     def spell(self, words: Sequence[str]) -> WordInputs:
         """The inputs for these words, one row each."""
         characters = self.alphabet.spell(words) if self.alphabet else None
-        numbers = torch.tensor([self._number(word) for word in words]) if self.config.word_dim else None
-        return WordInputs(characters, numbers)
+        numbers = [self._number(word) for word in words] if self.config.word_dim else None
+        return WordInputs(characters, None if numbers is None else torch.tensor(numbers, dtype=torch.int64))
 
     def _number(self, word: str) -> int:
         assert self.vocabulary is not None  # the constructor saw to it

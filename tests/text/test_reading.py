@@ -1,0 +1,192 @@
+"""Sentences come out of files of every kind, one by one, and none is lost."""
+
+import gzip
+from collections.abc import Callable
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmore.errors import InputError, NotFound
+from elmore.text import tokenizing
+from elmore.text.reading import Sentence, format_of, read_sentences
+from elmore.text.style import TextStyle
+
+MOSES = TextStyle()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[..., Path]:
+    def written(content: str, name: str = "input.txt") -> Path:
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8", newline="")
+        return path
+
+    return written
+
+
+def sentences(path: Path, *, style: TextStyle = MOSES, **options: object) -> list[Sentence]:
+    return [sentence for _, sentence in read_sentences(path, style=style, **options)]
+
+
+def test_running_text_is_split_and_tokenised(file):
+    path = file("I took a bow. Why?\n\nDon't ask.\n")
+    assert sentences(path) == [
+        (["I", "took", "a", "bow", "."], "", 1),
+        (["Why", "?"], "", 1),
+        (["Don", "'t", "ask", "."], "", 3),
+    ]
+
+
+def test_without_splitting_lines_and_sentences_agree(file):
+    assert sentences(file("A. B.\n\nC\n"), split=False) == [(["A.", "B."], "", 1), ([], "", 2), (["C"], "", 3)]
+
+
+def test_the_style_decides_over_words_and_case(file):
+    assert sentences(file("AB 'c"), style=TextStyle(lowercase=True, escape=True))[0].words == ["ab", "&apos;", "c"]
+    assert sentences(file("AB c"), style=TextStyle(tokenizer="characters"))[0].words == ["A", "B", "c"]
+
+
+def test_tokenised_words_are_taken_as_they_are(file):
+    path = file("<S> don't 10\u00a0000 .  \n \n</S>\u2028x")
+    assert sentences(path, format="tokenized", style=TextStyle(lowercase=True)) == [
+        (["<S>", "don't", "10\u00a0000", "."], "", 1),
+        ([], "", 2),
+        (["</S>\u2028x"], "", 3),
+    ]
+
+
+def tree(*forms: str, first: int = 1) -> str:
+    return "".join(f"{number}\t{form}" + "\t_" * 8 + "\n" for number, form in enumerate(forms, first))
+
+
+def test_treebanks_give_their_syntactic_words(file):
+    content = "# newdoc\n# sent_id = s-1 \n# text = vámonos al mar\n1-2\tvámonos" + "\t_" * 8 + "\n"
+    content += tree("vamos", "nos") + "2.1\tempty" + "\t_" * 8 + "\n" + tree("al mar", "#", first=3)
+    content += "\n\n\r\n#sent_id=two\r\n" + tree("Fin").replace("\n", "\r\n")
+    assert sentences(file(content, "es.conllu")) == [(["vamos", "nos", "al mar", "#"], "s-1", 1), (["Fin"], "two", 13)]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (tree("a") + "EU NNP B-NP B-ORG\n", r"x\.conllu, line 2: CoNLL-U has 10 columns with tabs .* here are 1"),
+        (tree("a", "b") + tree("c"), r"x\.conllu, line 3: word 3 is due here, and its number is '1'"),
+        ("x" + tree("a"), r"x\.conllu, line 1: word 1 is due here, and its number is 'x1'"),
+        (tree("a", ""), r"x\.conllu, line 2: the word \(second column\) is missing"),
+    ],
+)
+def test_a_malformed_treebank_is_named_with_its_line(file, content, complaint):
+    with pytest.raises(InputError, match=complaint):
+        sentences(file(content, "x.conllu"))
+
+
+def test_proteins_are_read_residue_by_residue(file):
+    content = "\n>sp|P1|X first one\nMk\n v L\n\n>empty\n>\nA*\n>last\nGG\n*"
+    assert sentences(file(content, "p.fasta")) == [
+        (["M", "K", "V", "L"], "sp|P1|X", 2),
+        ([], "empty", 6),
+        (["A"], "", 7),
+        (["G", "G"], "last", 9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("MKV\n>a\n", r"p\.faa, line 1: a sequence without a header"),
+        (">a\nMK\nM-V\n", r"p\.faa, line 3: '-' is no amino acid"),
+        (">a\n1 MK\n", r"p\.faa, line 2: '1' is no amino acid"),
+        (">a\nMß\n", r"p\.faa, line 2: 'ß' is no amino acid"),
+        (">a\nM*K\n", r"p\.faa, line 2: '\*' is no amino acid"),
+        (">a\nM*\nK\n", r"p\.faa, line 3: the sequence goes on after \*"),
+    ],
+)
+def test_a_malformed_protein_is_named_with_its_line(file, content, complaint):
+    with pytest.raises(InputError, match=complaint):
+        sentences(file(content, "p.faa"))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.conllu", "a.fasta"])
+def test_an_empty_file_has_no_sentences(file, name):
+    assert sentences(file("", name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.conllu", "conllu"),
+        ("a.CoNLL.xz", "conllu"),
+        ("a.b.fa.gz", "fasta"),
+        ("a.faa", "fasta"),
+        ("a.fasta.zst", "fasta"),
+        ("a.txt.gz", "text"),
+        ("fasta", "text"),
+        ("a.gz", "text"),
+        ("-", "text"),
+    ],
+)
+def test_the_name_of_a_file_tells_its_format(name, expected):
+    assert format_of(name) == expected
+
+
+def test_a_packed_file_is_read_by_the_name_inside(tmp_path):
+    path = tmp_path / "p.fa.gz"
+    path.write_bytes(gzip.compress(b">x\nMK\n"))
+    assert sentences(path) == [(["M", "K"], "x", 1)]
+
+
+def test_bad_bytes_are_an_error_or_replaced(tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"fine.\nb\xffd\n")
+    with pytest.raises(InputError, match=r"bad\.txt, line 2: not UTF-8"):
+        sentences(path)
+    assert sentences(path, errors="replace", format="tokenized")[1].words == ["b\ufffdd"]
+
+
+def test_wrong_arguments_are_said_before_anything_is_read(tmp_path):
+    for shard in ((0, 3), (4, 3), (1, 0)):
+        with pytest.raises(InputError, match=f"no part {shard[0]}/{shard[1]}"):
+            read_sentences(tmp_path / "x", style=MOSES, shard=shard)
+    with pytest.raises(InputError, match="text, tokenized, conllu or fasta, and is 'xml'"):
+        read_sentences(tmp_path / "x", style=MOSES, format="xml")
+    with pytest.raises(NotFound, match="x: no such file"):
+        next(read_sentences(tmp_path / "x", style=MOSES))
+
+
+@given(lines=st.lists(st.sampled_from(["", "A. B.", "c", "D! E? F."])), parts=st.integers(1, 5), split=st.booleans())
+def test_the_parts_together_are_the_whole(tmp_path_factory, lines, parts, split):
+    path = tmp_path_factory.mktemp("parts") / "a.txt"
+    path.write_text("\n".join(lines))
+    whole = list(read_sentences(path, style=MOSES, split=split))
+    cut = [list(read_sentences(path, style=MOSES, split=split, shard=(part, parts))) for part in range(1, parts + 1)]
+    assert sorted(chain.from_iterable(cut)) == whole
+    assert [number for number, _ in whole] == list(range(len(whole)))
+    assert all(number % parts == part for part, found in enumerate(cut) for number, _ in found)
+
+
+def test_sentences_of_other_parts_are_not_tokenised(file, monkeypatch):
+    tokenised = []
+    real = tokenizing.Tokenizer.tokenize
+    monkeypatch.setattr(tokenizing.Tokenizer, "tokenize", lambda self, text: tokenised.append(text) or real(self, text))
+    found = list(read_sentences(file("One.\nTwo.\nThree.\nFour."), style=MOSES, shard=(2, 3)))
+    assert found == [(1, (["Two", "."], "", 2))]
+    assert tokenised == ["Two."]
+
+
+def test_reading_begins_before_the_file_ends(tmp_path):
+    path = tmp_path / "cut.txt.gz"
+    path.write_bytes(gzip.compress(b"A sentence here.\n" * 200_000)[:-100])
+    assert len(list(islice(read_sentences(path, style=MOSES), 10))) == 10
+    with pytest.raises(InputError, match="cut short"):
+        list(read_sentences(path, style=MOSES, format="tokenized"))
+
+
+def test_the_english_web_treebank_is_read_whole(shared):
+    found = sentences(shared / "data" / "tasks" / "pos" / "en_ewt-ud-test.conllu.xz")
+    # The lines that grep finds there with a sent_id, and with a whole number at their start.
+    assert len(found) == 2077
+    assert sum(len(sentence.words) for sentence in found) == 25094
+    assert all(sentence.label for sentence in found)

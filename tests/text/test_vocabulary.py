@@ -1,0 +1,102 @@
+"""The words that have a number."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmore.errors import InputError
+from elmore.text.vocabulary import Vocabulary
+from reference.strategies import patiently
+
+
+def test_the_index_is_the_line() -> None:
+    vocabulary = Vocabulary.parse("<S>\n</S>\n<UNK>\nthe\n")
+    assert vocabulary.words == ("<S>", "</S>", "<UNK>", "the")
+    assert vocabulary.index == {"<S>": 0, "</S>": 1, "<UNK>": 2, "the": 3}
+
+
+def test_the_last_line_needs_no_line_break() -> None:
+    assert Vocabulary.parse("a\nb") == Vocabulary.parse("a\nb\n")
+
+
+def test_blanks_around_a_word_are_stripped() -> None:
+    assert Vocabulary.parse(" a\t\r\n b \r\n").words == ("a", "b")
+
+
+def test_a_line_of_maxtermid_takes_no_number() -> None:
+    assert Vocabulary.parse("!!!MAXTERMID\na\n!!!MAXTERMID \nb\n").index == {"a": 0, "b": 1}
+
+
+def test_every_line_takes_a_number_and_the_last_wins() -> None:
+    vocabulary = Vocabulary.parse("a\nb\na\nc\n")
+    assert len(vocabulary) == 4
+    assert vocabulary.index == {"a": 2, "b": 1, "c": 3}
+
+
+def test_an_empty_line_is_a_word_too_so_that_lines_and_rows_agree() -> None:
+    assert Vocabulary.parse("a\n\nb\n").index["b"] == 2
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    assert Vocabulary.parse("a\u2028b\nc\x85d\n").words == ("a\u2028b", "c\x85d")
+
+
+def test_no_text_is_no_words() -> None:
+    assert len(Vocabulary.parse("")) == 0
+
+
+def test_an_unknown_word_takes_the_number_of_its_stand_in() -> None:
+    vocabulary = Vocabulary(["<S>", "<UNK>", "the"])
+    assert vocabulary.number("the", unknown="<UNK>") == 2
+    assert vocabulary.number("The", unknown="<UNK>") == 1
+    assert "The" not in vocabulary
+
+
+def test_without_a_stand_in_the_word_is_named() -> None:
+    with pytest.raises(InputError, match="'zebra' is not in the vocabulary, and it has no <UNK>"):
+        Vocabulary(["a"]).number("zebra", unknown="<UNK>")
+
+
+def test_the_number_zero_is_a_number() -> None:
+    assert Vocabulary(["<UNK>", "a"]).number("zebra", unknown="<UNK>") == 0
+    assert Vocabulary(["a", "<UNK>"]).number("a", unknown="<UNK>") == 0
+
+
+def test_vocabularies_are_compared_by_their_words() -> None:
+    assert Vocabulary(["a", "b"]) == Vocabulary(iter(["a", "b"]))
+    assert Vocabulary(["a", "b"]) != Vocabulary(["b", "a"])
+    with pytest.raises(TypeError):
+        hash(Vocabulary(["a"]))
+
+
+words = st.text(st.characters(exclude_characters="\n\r", codec="utf-8"), min_size=1).filter(
+    lambda word: word == word.strip() != "!!!MAXTERMID"
+)
+
+
+@patiently
+@given(st.lists(words))
+def test_what_is_written_line_by_line_is_read_back(some: list[str]) -> None:
+    assert list(Vocabulary.parse("".join(f"{word}\n" for word in some)).words) == some
+
+
+def test_a_file_is_read_as_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("<S>\nDéjà\n東京\n".encode())
+    assert Vocabulary.read(path).words == ("<S>", "Déjà", "東京")
+
+
+def test_a_file_that_is_not_utf8_is_named_with_the_byte(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"the\nD\xe9j\xe0\n")
+    with pytest.raises(InputError, match=r"vocab\.txt: not UTF-8 at byte 5"):
+        Vocabulary.read(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.txt: cannot be read"):
+        Vocabulary.read(tmp_path / "missing.txt")
+    with pytest.raises(InputError, match="cannot be read"):
+        Vocabulary.read(tmp_path)
