@@ -1,0 +1,104 @@
+"""A name becomes files on this machine.
+
+A name is, in this order: a web address, a path, a model shipped with Elmore, or a published one. Each of these is a
+function that gives what it found, or None to let the next one try.
+"""
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from elmore.errors import NotFound, located, shortened
+from elmore.sources.addresses import Address, find_address, is_address
+from elmore.sources.local import find_file, find_local, local_path, names_in
+from elmore.sources.location import OPTIONS, WEIGHTS, Located
+from elmore.sources.published import PUBLISHED
+
+__all__ = ["Located", "find", "find_pair", "known_names"]
+
+_SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data; none yet
+
+
+def find(name: str | Path | None = None) -> Located:
+    """Find a model by path, address or name, fetching it if need be; None means the default model.
+
+    A path wins over a name: a folder `small` here is that folder. What is given as a `Path` is only looked for here.
+    """
+    if name is None:
+        raise NotFound(
+            "no model is shipped with this version of Elmore yet; name a folder, an archive or an address, "
+            f"one of {shortened(known_names())}, or tiny-random to try things out"
+        )
+    resolvers = [find_local] if isinstance(name, Path) else _RESOLVERS
+    for resolve in resolvers:
+        if found := resolve(str(name)):
+            return found
+    raise NotFound(_what_was_looked_for(str(name)))
+
+
+def find_pair(options: str | Path, weights: str | Path, vocabulary: str | Path | None = None) -> Located:
+    """Find an options file and a weights file, each a path or an address, and the vocabulary if one is given."""
+    files = {OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)}
+    if vocabulary is not None:
+        found = _find_file(vocabulary)
+        files["vocab.txt.gz" if found.suffix == ".gz" else "vocab.txt"] = found
+    return Located(origin=str(weights), files=files)
+
+
+def known_names() -> list[str]:
+    """The names that `find` knows beside paths and addresses, those shipped first.
+
+    >>> known_names()[:4]
+    ['small', 'medium', 'original', 'original-5.5B']
+    """
+    return [*_shipped_names(), *PUBLISHED]
+
+
+def _shipped_names() -> list[str]:
+    return [name for name in names_in(_SHIPPED) if (_SHIPPED / name / "config.json").is_file()]
+
+
+def _find_shipped(name: str) -> Located | None:
+    # Compared with what is there, so that no name leads out of the folder.
+    return Located(origin=name, path=_SHIPPED / name) if name in _shipped_names() else None
+
+
+def _find_published(name: str) -> Located | None:
+    if (address := PUBLISHED.get(name)) is None:
+        return None
+    with located(name):
+        found = find_address(address)
+    return found and replace(found, origin=f"{name} ({address})")
+
+
+_RESOLVERS: list[Callable[[str], Located | None]] = [find_address, find_local, _find_shipped, _find_published]
+
+
+def _find_file(name: str | Path) -> Path:
+    if isinstance(name, str) and is_address(name):
+        return Address.parse(name).fetch()
+    if found := find_file(str(name)):
+        return found
+    raise NotFound(f"{name}: no such file{_did_you_mean(str(name), [])}")
+
+
+def _what_was_looked_for(name: str) -> str:
+    if re.match(r"https?:/[^/]", name):
+        return f"{name}: looks like an address with a slash missing; give addresses as strings, not as paths"
+    names = ["tiny-random", *known_names()]
+    folder = local_path(name).parent
+    if not folder.is_dir():
+        return f"{name}: no such file or folder, for {folder} does not exist"
+    return (
+        f"{name}: no such file or folder, and no model of that name (known are {shortened(names, most=6)})"
+        f"{_did_you_mean(name, names)}"
+    )
+
+
+def _did_you_mean(name: str, names: list[str]) -> str:
+    path = local_path(name)
+    beside = [str(path.parent / found) for found in difflib.get_close_matches(path.name, names_in(path.parent))]
+    close = difflib.get_close_matches(name, names) + beside
+    return f"; did you mean {' or '.join(close[:3])}?" if close else ""

@@ -1,0 +1,330 @@
+"""The verified cache: what is fetched once is whole, and stays so or is fetched again."""
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from elmore.errors import FormatError, NotFound
+from elmore.sources import downloads, transport
+from elmore.sources.downloads import fetch
+
+BODY = bytes(range(256)) * 1000
+
+
+def get(url: str, *, digest: str | None = None) -> Path:
+    return fetch(url, name=url.rpartition("/")[2], sha256=digest)
+
+
+def test_a_file_is_fetched_once_and_then_taken_from_the_cache(website, cache):
+    url = website.put("/pt/model.zip", BODY)
+    first, second = get(url), get(url)
+    assert first == second
+    assert first.name == "model.zip"
+    assert first.read_bytes() == BODY
+    assert first.is_relative_to(cache / "downloads")
+    assert website.requests == {"/pt/model.zip": 1}
+
+
+def test_the_record_tells_where_the_file_came_from(website):
+    url = website.put("/model.zip", BODY)
+    path = get(url)
+    record = json.loads(path.with_name("model.zip.json").read_text())
+    assert (record["url"], record["size"]) == (url, len(BODY))
+    assert record["sha256"] == sha256(BODY).hexdigest()
+    assert record["etag"] == website.pages["/model.zip"].etag
+    assert {entry.name for entry in path.parent.iterdir()} == {"model.zip", "model.zip.json", "model.zip.lock"}
+
+
+def test_two_addresses_with_one_file_name_do_not_meet(website):
+    assert get(website.put("/a/model.zip", b"one")).read_bytes() == b"one"
+    assert get(website.put("/b/model.zip", b"two")).read_bytes() == b"two"
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../etc/passwd", "..", "...", "a/b\\c:d", "x" * 300 + ".zip", "", "\0", "💃.zip"]
+)
+def test_no_file_name_leads_out_of_the_cache_or_is_too_long(website, cache, name):
+    path = fetch(website.put("/file", BODY), name=name)
+    assert path.resolve().parent.parent == (cache / "downloads").resolve()
+    assert path.read_bytes() == BODY
+
+
+def test_a_file_cut_short_is_continued_in_the_next_try(website):
+    url = website.put("/model.zip", BODY, cuts=[100_000])
+    assert get(url).read_bytes() == BODY
+    assert website.ranges == ["bytes=100000-"]
+
+
+def test_a_file_cut_short_is_continued_in_the_next_process(website):
+    url = website.put("/model.zip", BODY, cuts=[100_000, 50_000, 1000])
+    with pytest.raises(NotFound, match="ended after 151,000 of 256,000 bytes; try again later"):
+        get(url)
+    assert get(url).read_bytes() == BODY
+    assert website.ranges == ["bytes=100000-", "bytes=150000-", "bytes=151000-"]
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(website):
+    url = website.put("/model.zip", BODY, cuts=[100_000, 0, 0])
+    with pytest.raises(NotFound):
+        get(url)
+    website.put("/model.zip", BODY[::-1])
+    assert get(url).read_bytes() == BODY[::-1]
+
+
+def test_a_part_that_does_not_fit_any_more_is_dropped(website):
+    url = website.put("/model.zip", BODY, cuts=[100_000, 0, 0])
+    with pytest.raises(NotFound):
+        get(url)
+    # The same tag on a shorter file: the server has nothing to send from there on.
+    website.put("/model.zip", b"short", headers={"ETag": website.pages["/model.zip"].etag})
+    assert get(url).read_bytes() == b"short"
+
+
+def test_what_a_power_failure_left_behind_the_safe_part_is_not_used(website):
+    url = website.put("/model.zip", BODY, cuts=[100_000, 0, 0])
+    with pytest.raises(NotFound):
+        get(url)
+    (part,) = downloads.cache_folder().rglob("*.part")
+    with part.open("ab") as file:
+        file.write(bytes(200_000))
+    pinned = sha256(BODY).hexdigest()
+    assert get(url, digest=pinned).read_bytes() == BODY
+    assert website.ranges[-1] == "bytes=100000-"
+
+
+def test_what_is_safe_on_disk_is_recorded_along_the_way(website, monkeypatch):
+    written = []
+    monkeypatch.setattr(downloads, "KEEP_EVERY", 100_000)
+    monkeypatch.setattr(
+        downloads._Record, "write", lambda record, path: written.append((path.suffixes[-2:], record.size))
+    )
+    get(website.put("/model.zip", BODY))
+    sizes = [size for suffixes, size in written if suffixes == [".part", ".json"]]
+    assert sizes[0] == 0
+    assert sizes[-1] == len(BODY)
+    assert len(sizes) > 2
+
+
+def test_a_server_that_knows_no_ranges_is_asked_for_the_whole_again(website):
+    url = website.put("/model.zip", BODY, ranges=False, cuts=[100_000])
+    assert get(url).read_bytes() == BODY
+    assert website.requests["/model.zip"] == 2
+    assert not website.ranges
+
+
+def test_a_file_that_never_comes_whole_never_gets_its_name(website, cache):
+    url = website.put("/model.zip", BODY, ranges=False, cuts=[100_000] * 3)
+    with pytest.raises(NotFound, match=r"model.zip: the connection ended after 100,000 of 256,000 bytes"):
+        get(url)
+    assert not list(cache.rglob("model.zip"))
+
+
+def test_a_file_without_a_stated_length_is_taken_as_it_ends(website):
+    assert get(website.put("/model.zip", BODY, length=False)).read_bytes() == BODY
+
+
+def test_a_pinned_file_must_have_its_digest(website, cache):
+    url = website.put("/model.zip", BODY)
+    with pytest.raises(FormatError, match=f"has the SHA-256 {sha256(BODY).hexdigest()}, not 000"):
+        get(url, digest="0" * 64)
+    assert not list(cache.rglob("model.zip"))
+    assert not list(cache.rglob("*.part"))
+    assert get(url, digest=sha256(BODY).hexdigest()).read_bytes() == BODY
+
+
+def test_a_cached_file_other_than_the_pinned_one_is_replaced(website):
+    url = website.put("/model.zip", b"old")
+    get(url)
+    website.put("/model.zip", BODY)
+    assert get(url).read_bytes() == b"old"
+    assert get(url, digest=sha256(BODY).hexdigest()).read_bytes() == BODY
+    assert get(url).read_bytes() == BODY
+
+
+def test_a_wrong_pin_does_not_cost_the_file_that_is_there(website):
+    url = website.put("/model.zip", BODY)
+    path = get(url)
+    with pytest.raises(FormatError):
+        get(url, digest="0" * 64)
+    assert path.read_bytes() == BODY
+    assert get(url) == path
+    assert website.requests["/model.zip"] == 2
+
+
+@pytest.mark.parametrize("damage", [BODY[:-1], BODY[:500] + b"!" + BODY[501:], b"", BODY + b"!"])
+def test_a_damaged_copy_is_noticed_and_fetched_again(website, damage, caplog):
+    url = website.put("/model.zip", BODY)
+    path = get(url)
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    path.write_bytes(damage)
+    os.utime(path, ns=times)
+    assert get(url).read_bytes() == BODY
+    assert website.requests["/model.zip"] == 2
+    assert "damaged" in caplog.text
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b"[]", b"\xff", b'{"url": 1}'])
+def test_a_copy_whose_record_is_lost_is_fetched_again(website, record):
+    url = website.put("/model.zip", BODY)
+    path = get(url)
+    path.with_name("model.zip.json").write_bytes(record)
+    assert get(url).read_bytes() == BODY
+    assert website.requests["/model.zip"] == 2
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_a_missing_file_is_said_to_be_missing_at_once(website, status):
+    with pytest.raises(NotFound, match=rf"^{website.address('/no.zip')}: the server answered {status} .*no such file"):
+        get(website.put("/no.zip", status=status))
+    assert website.requests["/no.zip"] == 1
+
+
+def test_a_server_in_passing_trouble_is_asked_again(website):
+    assert get(website.put("/model.zip", BODY, failures=[503, 429])).read_bytes() == BODY
+
+
+def test_a_server_in_lasting_trouble_is_not_asked_for_ever(website):
+    with pytest.raises(NotFound, match="answered 500 Internal Server Error"):
+        get(website.put("/model.zip", BODY, status=500))
+    assert website.requests["/model.zip"] == 3
+
+
+def test_a_reset_connection_is_tried_again(website):
+    assert get(website.put("/model.zip", BODY, resets=2)).read_bytes() == BODY
+    with pytest.raises(NotFound, match=r"the server cannot be reached \(.*reset.*\); try again later"):
+        get(website.put("/other.zip", BODY, resets=9))
+
+
+def test_a_silent_server_is_not_waited_for_for_ever(website, monkeypatch):
+    monkeypatch.setattr(transport, "TIMEOUT", 0.1)
+    assert get(website.put("/model.zip", BODY, pauses=[0.3])).read_bytes() == BODY
+    with pytest.raises(NotFound, match=r"nothing came for 0.1 seconds"):
+        get(website.put("/other.zip", BODY, pauses=[0.3, 0.3, 0.3]))
+
+
+def test_a_web_page_in_place_of_a_file_is_not_kept(website, cache):
+    with pytest.raises(NotFound, match="sent a web page and no file"):
+        get(website.put("/model.zip", b"<html>Log in", headers={"Content-Type": "text/html; charset=utf-8"}))
+    assert not list(cache.rglob("model.zip"))
+
+
+def test_an_empty_file_is_not_kept(website, cache):
+    with pytest.raises(NotFound, match="sent an empty file"):
+        get(website.put("/model.zip", b""))
+    assert not list(cache.rglob("model.zip"))
+
+
+def test_a_redirect_is_followed_to_another_web_address_only(website):
+    there = website.put("/there.zip", BODY)
+    assert get(website.put("/here.zip", status=302, headers={"Location": there})).read_bytes() == BODY
+    for elsewhere in ("file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x"):
+        with pytest.raises(NotFound, match=r"redirect|Redirect"):
+            get(website.put("/trap.zip", status=302, headers={"Location": elsewhere}))
+
+
+def test_a_redirect_in_a_circle_ends(website):
+    with pytest.raises(NotFound, match="answered 302"):
+        get(website.put("/circle.zip", status=302, headers={"Location": "/circle.zip"}))
+
+
+def test_a_redirect_to_nonsense_is_said_in_a_sentence(website):
+    with pytest.raises(NotFound, match="leads to, no valid address"):
+        get(website.put("/trap.zip", status=302, headers={"Location": "http://[::1/x"}))
+
+
+@pytest.mark.parametrize("header", ["9" * 5000, "-1", "many", "1e3", ""])
+def test_a_length_that_is_no_number_is_not_believed(website, header):
+    url = website.put("/model.zip", BODY, headers={"Content-Length": header})
+    assert get(url).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("answer", ["bytes 0-9/256000", "bytes 100000-255999/*", "", "bytes " + "9" * 5000 + "-1/1"])
+def test_a_wrong_part_is_not_pasted_in(website, answer):
+    url = website.put("/model.zip", BODY, cuts=[100_000])
+    website.pages["/model.zip"].headers["Content-Range"] = answer
+    assert get(url).read_bytes() == BODY
+    assert website.requests["/model.zip"] == 3
+
+
+def test_a_tag_that_cannot_be_sent_back_is_done_without(website):
+    url = website.put("/model.zip", BODY, headers={"ETag": '"a"\r\n "b"'}, cuts=[100_000])
+    assert get(url).read_bytes() == BODY
+    assert not website.ranges
+
+
+def test_nobody_at_the_address_is_said_in_a_sentence(website):
+    website.server_close()
+    with pytest.raises(NotFound, match=r"^http://127.0.0.1:\d+/model.zip: the server refuses connections"):
+        get(website.address("/model.zip"))
+
+
+def test_an_unknown_host_is_said_in_a_sentence():
+    with pytest.raises(NotFound, match="name is not known here; check the address and the network"):
+        get("http://no-such-host.invalid/model.zip")
+
+
+def test_offline_the_cache_is_used_and_the_network_never(website, monkeypatch):
+    url = website.put("/model.zip", BODY)
+    monkeypatch.setenv("ELMORE_OFFLINE", "1")
+    with pytest.raises(NotFound, match=r"no sound copy in .*ELMORE_OFFLINE"):
+        get(url)
+    assert not website.requests
+    monkeypatch.setenv("ELMORE_OFFLINE", "0")
+    get(url)
+    monkeypatch.setenv("ELMORE_OFFLINE", "1")
+    assert get(url).read_bytes() == BODY
+    assert website.requests["/model.zip"] == 1
+
+
+def test_offline_a_damaged_copy_is_not_used(website, monkeypatch):
+    url = website.put("/model.zip", BODY)
+    get(url).write_bytes(b"damaged")
+    monkeypatch.setenv("ELMORE_OFFLINE", "1")
+    with pytest.raises(NotFound, match="no sound copy"):
+        get(url)
+
+
+def test_threads_that_want_the_same_file_fetch_it_once(website):
+    url = website.put("/model.zip", BODY)
+    with ThreadPoolExecutor(8) as threads:
+        paths = list(threads.map(get, [url] * 8))
+    assert {path.read_bytes() for path in paths} == {BODY}
+    assert website.requests["/model.zip"] == 1
+
+
+def test_processes_that_want_the_same_file_fetch_it_once(website):
+    url = website.put("/model.zip", BODY)
+    program = f"from elmore.sources.downloads import fetch; print(fetch({url!r}, name='model.zip'))"
+    running = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(3)]
+    paths = {process.communicate(timeout=30)[0].decode().strip() for process in running}
+    assert all(process.returncode == 0 for process in running)
+    assert [Path(path).read_bytes() for path in paths] == [BODY]
+    assert website.requests["/model.zip"] == 1
+
+
+def test_a_cache_that_cannot_be_written_is_named(website, cache):
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(NotFound, match=r"cannot be used: .*set ELMORE_CACHE"):
+        get(website.put("/model.zip", BODY))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_is_shown_on_a_terminal_unless_warnings_are_silenced(website, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    get(website.put("/loud.zip", BODY))
+    assert "loud.zip" in sys.stderr.getvalue()
+    caplog.set_level(logging.ERROR, logger="elmore")
+    get(website.put("/quiet.zip", BODY))
+    assert "quiet.zip" not in sys.stderr.getvalue()
