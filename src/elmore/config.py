@@ -5,6 +5,7 @@ projections, skip connections and clips, one direction or two. `tensor_shapes` n
 it is the contract between the file formats, which fill those names, and the network, which uses them.
 """
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -99,6 +100,10 @@ class ModelConfig:
             clip = getattr(self, name)
             if clip is not None and not 0 < clip < float("inf"):
                 raise InputError(f"{name} is {clip}; it must be a positive number, or absent for no clipping")
+        if not math.isfinite(self.forget_bias):
+            raise InputError(f"forget_bias is {self.forget_bias}; it must be a finite number")
+        if self.begin == self.end:
+            raise InputError(f"begin and end are both {self.begin!r}; a sentence needs two different boundary words")
         if self.characters is None and self.word_dim == 0:
             raise InputError("neither characters nor a word table: the model has nothing to read")
         if (self.word_dim > 0) != (self.n_words > 0):
@@ -109,7 +114,9 @@ class ModelConfig:
                 f"({self.vector_dim})"
             )
         if not self.lstm_projection and self.cell_dim != self.vector_dim:
-            raise InputError(f"without lstm_projection cell_dim ({self.cell_dim}) must be vector_dim ({self.vector_dim})")
+            raise InputError(
+                f"without lstm_projection cell_dim ({self.cell_dim}) must be vector_dim ({self.vector_dim})"
+            )
 
     @property
     def token_features(self) -> int:
@@ -148,19 +155,22 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Read what `to_dict` gave; an unknown or ill-typed field is an error that names it."""
+        if not isinstance(values, dict):
+            raise InputError(f"found {str(values)[:60]!r} where an object with the fields of a model was expected")
         values = dict(values)
-        if isinstance(values.get("characters"), dict):
+        if values.get("characters") is not None:
+            if not isinstance(values["characters"], dict):
+                raise InputError(f"characters is {values['characters']!r}; it must be an object, or null for none")
             characters = dict(values["characters"])
             if "filters" in characters:
                 characters["filters"] = _filters(characters["filters"])
             values["characters"] = _build(CharacterConfig, characters)
-        return _build(cls, values)
+        config: Self = _build(cls, values)
+        return config
 
 
 ORIGINAL = ModelConfig()
-MEDIUM = replace(
-    ORIGINAL, cell_dim=2048, vector_dim=256, characters=CharacterConfig(n_highways=1)
-)
+MEDIUM = replace(ORIGINAL, cell_dim=2048, vector_dim=256, characters=CharacterConfig(n_highways=1))
 SMALL = replace(MEDIUM, cell_dim=1024, vector_dim=128)
 
 
@@ -209,11 +219,19 @@ def _build(cls: type, values: dict[str, Any]) -> Any:
         value = values.get(field.name)
         if field.type is bool and field.name in values and not isinstance(value, bool):
             raise InputError(f"{field.name} is {value!r}; it must be true or false")
-        if field.type in (float, float | None) and value is not None:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InputError(f"{field.name} is {value!r}; it must be a number")
-            values = values | {field.name: float(value)}
+        absent = field.name not in values or (value is None and field.type == float | None)
+        if field.type in (float, float | None) and not absent:
+            values = values | {field.name: _number(field.name, value)}
     return cls(**values)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{name} is {value!r}; it must be a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} is too large a number") from None
 
 
 def _filters(values: Any) -> tuple[tuple[int, int], ...]:

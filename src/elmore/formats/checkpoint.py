@@ -59,6 +59,7 @@ class Checkpoint:
     characters: Mapping[str, int] | None = None  # the table of a code point alphabet
     start: Mapping[str, Tensor] | None = None  # "h" (layers, directions, vector_dim) and "c" (…, cell_dim), if warm
     softmax: Callable[[], Mapping[str, Tensor]] | None = None  # "weight" (words, vector_dim), "bias"; read when called
+    mixes: Mapping[str, Tensor] | None = None  # a task's: "mixes.0.scalars" (num_layers,), "mixes.0.gamma" (), …
     card: Card = Card()
 
     def check(self) -> None:

@@ -1,0 +1,206 @@
+"""A biLM inside a model that AllenNLP trained: its archive, its serialization directory, or a bare state dict.
+
+    config.json     the training configuration; it names the options file of the biLM
+    weights.th      the state dict of the whole model (best.th in a serialization directory), the biLM under a prefix
+    fta/            in an archive: the options file itself, under its key in config.json
+
+A state dict does not hold the clips, the longest word and the activation. Where no options file says otherwise, they
+are those of all published models, and the card's `extra` says that they were assumed.
+"""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmore.config import CharacterConfig, ModelConfig
+from elmore.errors import FormatError, InputError, located, shortened
+from elmore.formats.checkpoint import Card, Checkpoint
+from elmore.formats.container import Container
+from elmore.formats.format import Format
+from elmore.formats.json_files import read_json
+from elmore.formats.options import config_from_options
+from elmore.formats.torch_files import load_tensors
+from elmore.formats.torch_layers import convolutions, highways, lstm, take
+
+_STATE_DICTS = ("weights.th", "best.th")
+_TORCH_SUFFIXES = (".th", ".pt", ".pth", ".bin", ".pkl")
+_OTHER_SUFFIXES = (".hdf5", ".h5", ".safetensors", ".index")
+_TABLE = "_token_embedder._char_embedding_weights"
+
+
+def recognise(container: Container) -> bool:
+    return _state_dict(container) is not None
+
+
+def read(container: Container) -> Checkpoint:
+    name = _state_dict(container)
+    if name is None:
+        raise FormatError(f"none of {', '.join(_STATE_DICTS)} is here")
+    stored = load_tensors(container, name)
+    task = read_json(container, "config.json") if "config.json" in container.names() else {}
+    config, options = _options(container, task)
+    with located(name):
+        prefix = _prefix(stored)
+        extra: dict[str, Any] = {"prefix": prefix}
+        if config is None:
+            config = _inferred(stored, prefix)
+            extra["assumed"] = _assumed(config)
+    # A misfit may be the fault of the weights or of the options, so the message names both.
+    with located(f"{name}, by {options}" if options else name):
+        tensors = _tensors(stored, prefix, config)
+        mixes = _mixes(stored, prefix.removesuffix("_elmo_lstm."), config)
+    if mixes:
+        pairs = range(len(mixes) // 2)
+        extra["mixes"] = [{part: mixes[f"mixes.{n}.{part}"].tolist() for part in ("scalars", "gamma")} for n in pairs]
+        if any(value is True for _, value in _found(task, "do_layer_norm")):
+            extra["elmo"] = {"mixes": [{"normalize": "masked-batch"} for _ in pairs]}
+    return Checkpoint(
+        config=config,
+        tensors=tensors,
+        mixes=mixes or None,
+        card=Card(extra=extra),
+    )
+
+
+ALLENNLP = Format(
+    name="allennlp", recognise=recognise, read=read, files="weights.th with config.json, or one state dict (.th, .pt)"
+)
+
+
+def _state_dict(container: Container) -> str | None:
+    names = container.names()
+    for name in _STATE_DICTS:
+        if name in names:
+            return name
+    torch_files = [name for name in names if name.endswith(_TORCH_SUFFIXES)]
+    of_another_format = any(name.endswith(_OTHER_SUFFIXES) for name in names)
+    return torch_files[0] if len(torch_files) == 1 and not of_another_format else None
+
+
+def _prefix(stored: Mapping[str, Tensor]) -> str:
+    """What stands before the names of the biLM's tensors."""
+    prefixes = [name.removesuffix(_TABLE) for name in stored if name == _TABLE or name.endswith(f".{_TABLE}")]
+    if not prefixes:
+        raise FormatError(
+            f"no biLM is in it: no tensor is called …{_TABLE}; it holds {shortened(sorted(stored)) or 'no tensors'}"
+        )
+    if len(prefixes) > 1:
+        raise FormatError(
+            f"it holds several biLMs, under {shortened(sorted(prefixes))}; save the one you mean as a state dict "
+            "of its own"
+        )
+    return prefixes[0]
+
+
+def _options(container: Container, task: Mapping[str, Any]) -> tuple[ModelConfig | None, str]:
+    """What the biLM's options file says, and its name; it lies in the archive or beside the state dict, or nowhere."""
+    names = container.names()
+    candidates = [f"fta/{key}" for key, _ in _found(task, "options_file")]
+    candidates += [posixpath.basename(path) for _, path in _found(task, "options_file") if isinstance(path, str)]
+    candidates += [name for name in names if posixpath.basename(name).endswith("options.json")]
+    there = list(dict.fromkeys(name for name in candidates if name in names))
+    configs = []
+    for name in there:
+        options = read_json(container, name)
+        with located(name):
+            config = config_from_options(options, token_projection=True, lstm_projection=True)
+            # The biLM of AllenNLP always has skip connections, and its stored biases are complete.
+            configs.append(replace(config, skip_connections=True, forget_bias=0.0))
+    if any(config != configs[0] for config in configs):
+        raise FormatError(f"{shortened(there)} describe different biLMs; leave only that of this one")
+    return (configs[0], there[0]) if there else (None, "")
+
+
+def _found(task: Mapping[str, Any], wanted: str) -> Iterator[tuple[str, Any]]:
+    """Every value of that name anywhere in a configuration, with its dotted key."""
+    waiting: list[tuple[str, Any]] = [("", task)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{path}{key}.", inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{path}{number}.", inner) for number, inner in enumerate(value)]
+        if path.endswith(f".{wanted}."):
+            yield path.removesuffix("."), value
+
+
+def _inferred(stored: Mapping[str, Tensor], prefix: str) -> ModelConfig:
+    """The configuration as far as shapes tell it; the rest as in all published models."""
+    words, layers = f"{prefix}_token_embedder.", f"{prefix}_elmo_lstm.forward_layer_"
+    rows, embedding_dim = _shape(stored, f"{words}_char_embedding_weights", 2)
+    filters: list[tuple[int, int]] = []
+    while (name := f"{words}char_conv_{len(filters)}.weight") in stored:
+        number, _, width = _shape(stored, name, 3)
+        filters.append((width, number))
+    vector_dim, cell_dim = _shape(stored, f"{layers}0.state_projection.weight", 2)
+    try:
+        return ModelConfig(
+            characters=CharacterConfig(
+                n_characters=rows - 1,  # without the row of zeros for padding
+                embedding_dim=embedding_dim,
+                filters=tuple(filters),
+                n_highways=_count(stored, f"{words}_highways._layers.", ".weight"),
+            ),
+            vector_dim=vector_dim,
+            cell_dim=cell_dim,
+            lstm_layers=_count(stored, layers, ".state_projection.weight"),
+            forget_bias=0.0,
+        )
+    except InputError as error:
+        raise FormatError(f"its shapes are not those of a biLM: {error}") from None
+
+
+def _assumed(config: ModelConfig) -> dict[str, Any]:
+    assert config.characters is not None
+    return {
+        "cell_clip": config.cell_clip,
+        "projection_clip": config.projection_clip,
+        "max_characters": config.characters.max_characters,
+        "activation": config.characters.activation,
+    }
+
+
+def _shape(stored: Mapping[str, Tensor], name: str, dimensions: int) -> tuple[int, ...]:
+    if name not in stored:
+        raise FormatError(f"{name} is missing")
+    if stored[name].ndim != dimensions:
+        raise FormatError(f"{name} has shape {tuple(stored[name].shape)}; {dimensions} dimensions are needed")
+    return tuple(stored[name].shape)
+
+
+def _count(stored: Mapping[str, Tensor], before: str, after: str) -> int:
+    number = 0
+    while f"{before}{number}{after}" in stored:
+        number += 1
+    return number
+
+
+def _tensors(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+    characters = config.characters
+    if characters is None:
+        raise FormatError("the options describe a model that reads words, the weights one that reads characters")
+    words = f"{prefix}_token_embedder."
+    table = take(stored, f"{words}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim)
+    return {
+        "words.characters": table[1:].contiguous(),
+        **convolutions(stored, f"{words}char_conv_", characters),
+        **highways(stored, f"{words}_highways._layers.", characters),
+        "words.projection.weight": take(stored, f"{words}_projection.weight", config.vector_dim, config.token_features),
+        "words.projection.bias": take(stored, f"{words}_projection.bias", config.vector_dim),
+        **lstm(stored, f"{prefix}_elmo_lstm.", config),
+    }
+
+
+def _mixes(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+    """What the task learnt about the layers."""
+    mixes = {}
+    for number in range(_count(stored, f"{prefix}scalar_mix_", ".gamma")):
+        mix = f"{prefix}scalar_mix_{number}."
+        scalars = [take(stored, f"{mix}scalar_parameters.{layer}", 1) for layer in range(config.num_layers)]
+        mixes[f"mixes.{number}.scalars"] = torch.cat(scalars)
+        mixes[f"mixes.{number}.gamma"] = take(stored, f"{mix}gamma", 1)[0]
+    return mixes

@@ -1,0 +1,110 @@
+"""options.json and weights.hdf5: how the English models, SeqVec and most others were published.
+
+    options.json     the shape of the model; also elmo_…_options.json and the like
+    weights.hdf5     its numbers; also model.hdf5 (in the NLPL repository), lm_weights.hdf5, elmo_…_weights.hdf5
+    vocab.txt        a word a line, perhaps gzipped; only models that read words need it
+    meta.json        in the NLPL repository: the catalogue's entry
+
+What is written has these names, and the layout that AllenNLP and bilm-tf read.
+"""
+
+import warnings
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from elmore.errors import FormatError, located, shortened
+from elmore.files import writing_folder
+from elmore.formats.archives import readable
+from elmore.formats.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.formats.checkpoint import Card, Checkpoint
+from elmore.formats.container import Container
+from elmore.formats.format import Format
+from elmore.formats.hdf5_files import list_arrays
+from elmore.formats.json_files import read_json, write_json
+from elmore.formats.options import config_from_options as config_from_options  # noqa: PLC0414
+from elmore.formats.options import options_from_config
+from elmore.formats.vocabulary_files import find_vocabulary, vocabulary_text
+
+# The likeliest first; what fits a name further left is taken for certain.
+_OPTIONS = ("options.json", "*options*.json")
+_WEIGHTS = ("weights.hdf5", "model.hdf5", "lm_weights.hdf5", "*_weights.hdf5", "*.h*5")
+
+
+def recognise(container: Container) -> bool:
+    return bool(_fitting(container, _OPTIONS) and _fitting(container, _WEIGHTS))
+
+
+def read(container: Container) -> Checkpoint:
+    options_file, weights_file = _only(container, _OPTIONS), _only(container, _WEIGHTS)
+    options = read_json(container, options_file)
+    with readable(weights_file), container.open(weights_file) as file:
+        with located(weights_file):
+            arrays = list_arrays(file)
+            shapes = {name: array.shape for name, array in arrays.items()}
+        with located(options_file):
+            config = config_of_arrays(options, shapes)
+        with located(weights_file):
+            check_arrays(config, shapes, options_file=options_file)
+            tensors = tensors_from_arrays(config, shapes, lambda name: arrays[name].read())
+    return Checkpoint(
+        config=config,
+        tensors=tensors,
+        vocabulary=find_vocabulary(container, needed=config.word_dim > 0),
+        card=Card(extra=_catalogue_entry(container)),
+    )
+
+
+def write(checkpoint: Checkpoint, path: Path) -> None:
+    import h5py  # here, because it takes a while and reading does without it
+
+    options = options_from_config(checkpoint.config)
+    words = vocabulary_text(checkpoint.vocabulary) if checkpoint.vocabulary is not None else None
+    with writing_folder(path, replaces=("options.json", "weights.hdf5", "vocab.txt")) as folder:
+        write_json(options, folder / "options.json")
+        # The layout that every version of the HDF5 library reads, and the only one that we do.
+        with h5py.File(folder / "weights.hdf5", "w", libver="earliest") as file:
+            for name, values in arrays_from_tensors(checkpoint.config, checkpoint.tensors):
+                file.create_dataset(name, data=values, track_times=False)
+        if words is not None:
+            (folder / "vocab.txt").write_text(words, encoding="utf-8", newline="\n")
+    left = {"softmax": checkpoint.softmax, "start state": checkpoint.start, "layer mixes": checkpoint.mixes}
+    if behind := [what for what, value in left.items() if value is not None]:
+        warnings.warn(
+            f"{path}: options.json and weights.hdf5 have no place for the {' and the '.join(behind)}, "
+            "so that was left out; the format folder keeps all",
+            stacklevel=3,
+        )
+
+
+HDF5 = Format(name="hdf5", recognise=recognise, read=read, write=write, files="options.json and weights.hdf5")
+
+
+def _fitting(container: Container, patterns: tuple[str, ...]) -> list[str]:
+    """The files that fit the first pattern that any fits."""
+    for pattern in patterns:
+        if found := [name for name in container.names() if "/" not in name and fnmatchcase(name, pattern)]:
+            return found
+    return []
+
+
+def _only(container: Container, patterns: tuple[str, ...]) -> str:
+    found = _fitting(container, patterns)
+    if not found:
+        raise FormatError(f"{patterns[0]} is missing; there are {shortened(container.names()) or 'no files at all'}")
+    if len(found) > 1:
+        raise FormatError(
+            f"{shortened(found)} could all be the file usually called {patterns[0]}; leave only one here, or name "
+            "the files one by one: load(options=…, weights=…)"
+        )
+    return found[0]
+
+
+def _catalogue_entry(container: Container) -> dict[str, Any]:
+    if "meta.json" not in container.names():
+        return {}
+    try:
+        return read_json(container, "meta.json")
+    except FormatError:
+        # It only describes the model, so nobody is kept from it.
+        return {}

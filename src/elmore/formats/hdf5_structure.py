@@ -1,0 +1,173 @@
+"""The skeleton of an HDF5 file: which arrays it has, and what their headers say.
+
+    superblock -> header of the root group -> its symbol table -> headers of groups and arrays -> …
+
+A group's symbol table is a tree whose leaves list names and the addresses of headers; a header is a list of messages.
+Numbers are little-endian, addresses count bytes from the start of the file.
+
+The file may come from anybody. Every read is checked against the file's size and taken out of a budget, so that trees
+that lead back to themselves, and tables larger than any model has, end in an error and not in a wait.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from elmore.errors import FormatError
+
+# Kinds of messages in a header.
+DATASPACE, DATATYPE, LAYOUT, FILTERS = 1, 3, 8, 11
+_LINK_INFO, _LINK, _CONTINUATION, _SYMBOL_TABLE = 2, 6, 16, 17
+
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+_ROOT = 56  # where a superblock of version 0 has the table entry of the root group
+_BUDGET = 1 << 26  # bytes of structure; a published model has some thousands
+_PRICE = 64  # of any read, however short
+_DEEPEST = 32  # groups in groups
+_ENTRY = 40  # bytes of a symbol table's entry
+_SHARED = 2  # flag: the message holds the address of another message
+
+Header = dict[int, bytes]  # the first message of each kind
+
+
+class Structure:
+    """Reads pieces of a file, as many as an honest one needs."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.size = file.seek(0, 2)
+        self.budget = _BUDGET
+
+    def read(self, address: int, size: int) -> bytes:
+        """A piece of the structure."""
+        self.budget -= size + _PRICE
+        if self.budget < 0:
+            raise FormatError("the file is damaged: its structure is larger than that of any model")
+        return self.values(address, size)
+
+    def values(self, address: int, size: int) -> bytes:
+        """A piece of an array."""
+        if address + size > self.size:
+            raise FormatError(
+                f"the file is damaged or cut short: something should lie at bytes {address} to {address + size}, "
+                f"and the file has {self.size}"
+            )
+        self.file.seek(address)
+        content = self.file.read(size)
+        if len(content) != size:
+            raise FormatError("the file became shorter while it was read")
+        return content
+
+
+def unpack(layout: str, content: bytes, start: int = 0) -> tuple[Any, ...]:
+    """Little-endian numbers out of some bytes."""
+    try:
+        return struct.unpack_from(f"<{layout}", content, start)
+    except struct.error:
+        raise FormatError("the file is damaged: a message is shorter than what it should hold") from None
+
+
+def headers(structure: Structure) -> Iterator[tuple[str, Header]]:
+    """The arrays of a file: their full names, as "CNN/W_cnn_0", and their headers."""
+    waiting = [("", _root(structure))]
+    while waiting:
+        name, address = waiting.pop()
+        header = _header(structure, address)
+        if _SYMBOL_TABLE in header:
+            children = list(_symbols(structure, header[_SYMBOL_TABLE]))
+            waiting += [(f"{name}/{child}".lstrip("/"), place) for child, place in reversed(children)]
+            if name.count("/") > _DEEPEST:
+                raise FormatError("the file is damaged: its groups lead too deep")
+        elif _LINK_INFO in header or _LINK in header:
+            raise FormatError(f"the group {name or '/'} is {_NEWER}")
+        else:
+            yield name, header
+
+
+def tree(structure: Structure, address: int, *, kind: int, key: int, level: int | None = None) -> Iterator[bytes]:
+    """The leaves of a tree, each as its key of so many bytes followed by an address of 8."""
+    magic, its_kind, its_level, used = unpack("4sBBH16x", structure.read(address, 24))
+    if magic != b"TREE" or its_kind != kind or level not in (None, its_level):
+        raise FormatError(f"the file is damaged: there is no tree at byte {address}")
+    entries = structure.read(address + 24, used * (key + 8) + key)
+    for start in range(0, used * (key + 8), key + 8):
+        entry = entries[start : start + key + 8]
+        if its_level == 0:
+            yield entry
+        else:
+            yield from tree(structure, *unpack("Q", entry[key:]), kind=kind, key=key, level=its_level - 1)
+
+
+_NEWER = "written in a newer layout of HDF5 than h5py's default; write the file anew without libver= or track_order="
+
+
+def _root(structure: Structure) -> int:
+    if structure.size < _ROOT + _ENTRY:
+        raise FormatError(f"not an HDF5 file, or cut short: it has only {structure.size} bytes")
+    start = structure.read(0, _ROOT + _ENTRY)
+    if not start.startswith(_MAGIC):
+        raise FormatError("not an HDF5 file; if it is the page of a failed download, fetch it again")
+    version, address_size, length_size = start[8], start[13], start[14]
+    if version != 0 or (address_size, length_size) != (8, 8):
+        raise FormatError(f"the file is {_NEWER}")
+    base, _, end = unpack("QQQ", start, 24)
+    if base != 0:
+        raise FormatError("the file does not begin with its own start; it is damaged")
+    if end > structure.size:
+        raise FormatError(f"the file is cut short: it has {structure.size} bytes of {end}; fetch it again")
+    return int(unpack("Q", start, _ROOT + 8)[0])
+
+
+def _header(structure: Structure, address: int) -> Header:
+    version, count, size = unpack("BxH4xI4x", structure.read(address, 16))
+    if version != 1:
+        newer = structure.read(address, 4) == b"OHDR"
+        raise FormatError(f"the file is {_NEWER}" if newer else "the file is damaged: a header is none")
+    blocks = [(address + 16, size)]
+    header: Header = {}
+    for start, length in blocks:  # grows while it is walked
+        block = structure.read(start, length)
+        position = 0
+        while count and position + 8 <= length:
+            kind, size, flags = unpack("HHB", block, position)
+            message = block[position + 8 : position + 8 + size]
+            if len(message) != size:
+                raise FormatError("the file is damaged: a message is longer than its header")
+            if kind == _CONTINUATION:
+                blocks.append(unpack("QQ", message))
+            elif not flags & _SHARED:
+                header.setdefault(kind, message)
+            position += 8 + size
+            count -= 1
+    return header
+
+
+def _symbols(structure: Structure, message: bytes) -> Iterator[tuple[str, int]]:
+    """What a group holds: names, and where their headers are."""
+    root, heap = unpack("QQ", message)
+    magic, size, start = unpack("4s4xQ8xQ", structure.read(heap, 32))
+    if magic != b"HEAP":
+        raise FormatError(f"the file is damaged: there are no names at byte {heap}")
+    names = structure.read(start, size)
+    for leaf in tree(structure, root, kind=0, key=8):
+        (node,) = unpack("Q", leaf, 8)
+        magic, count = unpack("4s2xH", structure.read(node, 8))
+        if magic != b"SNOD":
+            raise FormatError(f"the file is damaged: there is no symbol table at byte {node}")
+        entries = structure.read(node + 8, count * _ENTRY)
+        for offset, address, cached in struct.iter_unpack("<QQI20x", entries):
+            name = _name(names, offset)
+            if cached == 2:
+                raise FormatError(f"{name} is a link to another name; write the file anew with the array itself")
+            yield name, address
+
+
+def _name(names: bytes, offset: int) -> str:
+    end = names.find(b"\0", offset)
+    try:
+        name = names[offset:end].decode("utf-8")
+    except UnicodeDecodeError:
+        name = ""
+    if end == -1 or not name or "/" in name:
+        raise FormatError("the file is damaged: a name is none")
+    return name

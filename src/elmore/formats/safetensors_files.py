@@ -1,0 +1,55 @@
+"""Named tensors in a safetensors file: plain float32 numbers, all of them finite."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from safetensors.torch import load
+from torch import Tensor
+
+from elmore.errors import FormatError, located, shortened
+from elmore.formats.archives import readable
+from elmore.formats.container import Container
+from elmore.formats.finite import check_finite
+
+Shape = tuple[int, ...]
+
+
+def read_tensors(container: Container, name: str) -> dict[str, Tensor]:
+    """All tensors of a file."""
+    with readable(name), located(name):
+        tensors = _load(container, name)
+        for key, tensor in tensors.items():
+            if tensor.dtype != torch.float32:
+                raise FormatError(f"{key} holds {tensor.dtype}; float32 is needed")
+            check_finite(key, tensor)
+        return tensors
+
+
+def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> None:
+    """Compare a few tensors with what they should be; the error names what does not fit."""
+    if tensors.keys() != shapes.keys():
+        raise FormatError(f"holds {shortened(sorted(tensors)) or 'nothing'} where {' and '.join(shapes)} should be")
+    for name, shape in shapes.items():
+        if tuple(tensors[name].shape) != shape:
+            raise FormatError(f"{name} has shape {tuple(tensors[name].shape)}; {shape} is needed")
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    # Through NumPy, which does not mind tensors that share their memory.
+    save_file({name: np.ascontiguousarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}, path)
+
+
+def _load(container: Container, name: str) -> dict[str, Tensor]:
+    path = container.path(name)
+    try:
+        if path is None:
+            return load(container.read(name))
+        with safe_open(path, framework="pt") as file:
+            # Copied, because what it gives changes when the file does.
+            return {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (no mapping)
+    except SafetensorError as error:
+        raise FormatError(f"damaged, or no safetensors file ({error}); fetch it again") from None

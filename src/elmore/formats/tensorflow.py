@@ -1,0 +1,148 @@
+"""Checkpoints of bilm-tf, as TensorFlow wrote them while a model was trained; TensorFlow itself is not needed.
+
+    checkpoint                       the name of the newest checkpoint, perhaps with a path on another machine
+    model.ckpt-N.index, .data-*      the variables after N updates: the biLM, its softmax, and what the optimiser noted
+    options.json                     the shape of the model, and how it was trained
+    vocab.txt                        the words of the softmax, and of a model that reads words
+
+bilm-tf's own tool for making weights.hdf5 copies the variables of the biLM under other names. The same is done here, so
+that what the two have in common is said once, in `bilm_arrays`.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.errors import FormatError, located, shortened
+from elmore.formats.archives import readable
+from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.formats.checkpoint import Checkpoint
+from elmore.formats.container import Container
+from elmore.formats.format import Format
+from elmore.formats.json_files import read_json
+from elmore.formats.tensorflow_bundle import Bundle, read_bundle
+from elmore.formats.vocabulary_files import find_vocabulary
+
+_OPTIONS = "options.json"
+_SOFTMAX_WEIGHT, _SOFTMAX_BIAS, _WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
+
+
+def recognise(container: Container) -> bool:
+    names = container.names()
+    has_data = any(re.search(r"\.data-\d{5}-of-\d{5}$", name) for name in names)
+    return any(name.endswith(".index") for name in names) and (has_data or "checkpoint" in names)
+
+
+def read(container: Container) -> Checkpoint:
+    prefix = _newest(container)
+    options = read_json(container, _OPTIONS)
+    index = container.read(f"{prefix}.index")
+    with located(f"{prefix}.index"):
+        bundle = read_bundle(index, partial(_open_data, container, prefix))
+        variables = _variables(bundle)
+        shapes = {dumped: bundle.entries[name].shape for dumped, name in variables.items()}
+    with located(_OPTIONS):
+        config = config_of_arrays(options, shapes)
+    with readable(prefix), located(prefix):
+        check_arrays(config, shapes, options_file=_OPTIONS)
+        arrays = _read(bundle, variables)
+        tensors = tensors_from_arrays(config, shapes, arrays.__getitem__)
+    return Checkpoint(
+        config=config,
+        tensors=tensors,
+        vocabulary=find_vocabulary(container, needed=config.word_dim > 0),
+        softmax=partial(_softmax, bundle, prefix) if _SOFTMAX_BIAS in bundle.entries else None,
+    )
+
+
+TENSORFLOW = Format(
+    name="tensorflow", recognise=recognise, read=read, files="options.json, model.ckpt-N.index and model.ckpt-N.data-*"
+)
+
+
+def _newest(container: Container) -> str:
+    """What the names of the newest checkpoint's files begin with."""
+    there = [name.removesuffix(".index") for name in container.names() if name.endswith(".index")]
+    if "checkpoint" not in container.names():
+        if not there:
+            raise FormatError("the .index file of the checkpoint is missing")
+        return max(there, key=_step)
+    text = container.read("checkpoint").decode("utf-8", errors="replace")
+    line = re.search(r'^model_checkpoint_path: *"(.*)"', text, re.MULTILINE)
+    if line is None:
+        raise FormatError("checkpoint: the line that begins with model_checkpoint_path is missing")
+    # Only its last part: the rest was true on the machine that trained the model.
+    name = re.split(r"[/\\]", line[1])[-1]
+    if name not in there:
+        raise FormatError(
+            f"checkpoint names {name[:80]}, and {name[:80]}.index is not here; there are "
+            f"{shortened(sorted(there)) or 'none'}: mend the line, or remove the file to take the newest"
+        )
+    return name
+
+
+def _step(prefix: str) -> int:
+    number = re.search(r"-(\d{1,18})$", prefix)
+    return int(number[1]) if number else -1
+
+
+def _open_data(container: Container, prefix: str, shard: int, number: int) -> BinaryIO:
+    return container.open(f"{prefix}.data-{shard:05}-of-{number:05}")
+
+
+def _variables(bundle: Bundle) -> dict[str, str]:
+    """The variables of the biLM, by the names that bilm-tf dumps them under."""
+    variables = {}
+    for name in bundle.entries:
+        of_optimiser = name.rpartition("/")[0] in bundle.entries
+        if name.startswith("lm/") and not name.startswith("lm/softmax/") and not of_optimiser:
+            variables[_dumped(name)] = name
+    if not variables:
+        raise FormatError(
+            f"no model of bilm-tf is in it: no variable begins with lm/; it holds {shortened(sorted(bundle.entries))}"
+        )
+    return variables
+
+
+def _dumped(variable: str) -> str:
+    name = variable.removeprefix("lm/")
+    for ours, theirs in (("/multi_rnn_cell/cell_", "/MultiRNNCell/Cell"), ("/lstm_cell/", "/LSTMCell/")):
+        name = name.replace(ours, theirs)
+    if name.startswith("RNN_"):  # of a model with two directions; for one the tool misses the rest
+        name = name.replace("/rnn/", "/RNN/")
+        for ours, theirs in (("/projection/kernel", "/W_P_0"), ("/kernel", "/W_0"), ("/bias", "/B")):
+            if name.endswith(ours):
+                return name.removesuffix(ours) + theirs
+    return name
+
+
+def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, NDArray[np.float32]]:
+    """The values of variables, under the names that they have as keys."""
+    stored = bundle.read(variables.values())
+    arrays = {}
+    for ours, name in variables.items():
+        if stored[name].dtype.kind != "f":
+            raise FormatError(f"{name} holds {stored[name].dtype}; float32 is needed")
+        arrays[ours] = stored[name].astype(np.float32, copy=False)
+    return arrays
+
+
+def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Tensor]:
+    # With share_embedding_softmax the words of the input serve the output too.
+    weight = _SOFTMAX_WEIGHT if _SOFTMAX_WEIGHT in bundle.entries else _WORDS
+    with readable(prefix), located(prefix):
+        if weight not in bundle.entries:
+            raise FormatError(f"{_SOFTMAX_BIAS} is there, and {_SOFTMAX_WEIGHT} is missing")
+        arrays = _read(bundle, {"weight": weight, "bias": _SOFTMAX_BIAS})
+        if arrays["weight"].shape[:1] != arrays["bias"].shape:
+            raise FormatError(
+                f"{weight} has shape {arrays['weight'].shape} and {_SOFTMAX_BIAS} {arrays['bias'].shape}; "
+                "both must have a row for each word"
+            )
+    return {part: torch.from_numpy(values) for part, values in arrays.items()}

@@ -1,0 +1,62 @@
+"""Token-embedding files: the vectors that a character encoder gives to the words of a vocabulary, computed once.
+
+An HDF5 file with one array `embedding` of (words, P), a row for each line of the vocabulary file it was made from. With
+it a model of characters becomes one that reads words, and runs without its encoder.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmore.config import tensor_shapes
+from elmore.errors import FormatError, located
+from elmore.files import writing
+from elmore.formats.archives import readable
+from elmore.formats.checkpoint import Checkpoint
+from elmore.formats.finite import check_finite
+from elmore.formats.hdf5_files import list_arrays
+from elmore.text.vocabulary import Vocabulary
+
+_NAME = "embedding"
+
+
+def read_token_embeddings(path: Path) -> Tensor:
+    """The vectors of a token-embedding file, (words, P)."""
+    with readable(str(path)), path.open("rb") as file, located(path):
+        arrays = list_arrays(file)
+        if _NAME not in arrays:
+            raise FormatError(f"holds no array {_NAME}, as a token-embedding file does")
+        vectors = torch.tensor(arrays[_NAME].read())
+        if vectors.ndim != 2:
+            raise FormatError(f"{_NAME} has shape {tuple(vectors.shape)}; a row for each word is needed")
+        check_finite(_NAME, vectors)
+        return vectors
+
+
+def write_token_embeddings(vectors: Tensor, path: Path) -> None:
+    """Write vectors (words, P) as a token-embedding file, which bilm-tf reads too."""
+    import h5py  # here, because it takes a while and reading does without it
+
+    with writing(path) as unfinished, h5py.File(unfinished, "w", libver="earliest") as file:
+        file.create_dataset(_NAME, data=vectors.detach().float().cpu().numpy(), track_times=False)
+
+
+def with_token_embeddings(checkpoint: Checkpoint, embeddings: Tensor, vocabulary: Vocabulary) -> Checkpoint:
+    """The model with a table of token vectors in the place of its encoder: it reads the words of this vocabulary."""
+    config = checkpoint.config
+    rows, size = embeddings.shape
+    if size != config.vector_dim:
+        raise FormatError(f"the token embeddings have size {size}; this model needs {config.vector_dim}")
+    if rows != len(vocabulary):
+        raise FormatError(
+            f"there are {rows} token embeddings for {len(vocabulary)} words; give the vocabulary they were made from"
+        )
+    for word in (config.begin, config.end):
+        if word not in vocabulary:
+            raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
+    config = replace(config, characters=None, n_words=rows, word_dim=size, token_projection=False)
+    tensors = {"words.table": embeddings}
+    tensors |= {name: checkpoint.tensors[name] for name in tensor_shapes(config) if name not in tensors}
+    return replace(checkpoint, config=config, tensors=tensors, vocabulary=vocabulary, characters=None)
