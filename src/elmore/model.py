@@ -1,4 +1,4 @@
-"""A model: a checkpoint made into a network, ready to run, and back."""
+"""A model: a checkpoint made into a network, ready to run, ready to save."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -9,12 +9,159 @@ import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig
-from elmore.errors import located
-from elmore.formats import Checkpoint, Source, read_checkpoint, write_checkpoint
-from elmore.formats.checkpoint import Card
+from elmore.errors import InputError
+from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
+from elmore.formats.container import Container, Files, Overlay, open_container
+from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
-from elmore.sources import find
+from elmore.sources import find, find_pair
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
+from elmore.tiny import NAME as TINY_NAME
+from elmore.tiny import tiny_checkpoint
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network with all that belongs to it.
+
+    >>> model = load("tiny-random")
+    >>> layers, state = model.network(model.batch([["a", "bow"]]), model.start)
+    >>> layers.stack().shape  # layers, sentences, words, size
+    torch.Size([3, 1, 2, 32])
+    """
+
+    network: BiLM
+    speller: Speller
+    start: State  # one row: the fixed state from which every sentence is read
+    card: Card
+    characters: Mapping[str, int] | None = None
+    softmax: Callable[[], Mapping[str, Tensor]] | None = None  # read when called
+    mixes: Mapping[str, Tensor] | None = None  # what a task learnt about the layers, where the source has it
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.network.config
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        return self.speller.vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
+        """Sentences as lists of words, ready for the network, on its device."""
+        return Batch.of(sentences, self.speller).to(self.device)
+
+    def fingerprint(self) -> str:
+        """A SHA-256 over names and numbers of all weights: the same model has the same in every container."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.network.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def checkpoint(self) -> Checkpoint:
+        """The model as plain data, to be written in any format."""
+        warm = self.card.start_state == "warm"
+        return Checkpoint(
+            config=self.config,
+            tensors={name: tensor.detach().float().cpu() for name, tensor in self.network.state_dict().items()},
+            vocabulary=self.vocabulary,
+            characters=self.characters,
+            start={"h": self.start.h[:, :, 0].cpu(), "c": self.start.c[:, :, 0].cpu()} if warm else None,
+            softmax=self.softmax,
+            mixes=self.mixes,
+            card=self.card,
+        )
+
+
+def load(
+    name: str | Path | None = None,
+    *,
+    options: str | Path | None = None,
+    weights: str | Path | None = None,
+    vocabulary: str | Path | None = None,
+    token_embeddings: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> Model:
+    """Load any ELMo model: a folder, an archive, a file, an address, a known name; or `options` and `weights` apart.
+
+    The format is recognised by itself. `vocabulary` is a file with a word a line, for models that came without theirs;
+    `token_embeddings` is a file of precomputed word vectors for that vocabulary, which replaces the character encoder.
+
+    >>> load("tiny-random").config.dim
+    32
+    """
+    if name == TINY_NAME:
+        checkpoint = tiny_checkpoint()
+    else:
+        checkpoint = read_checkpoint(_container(name, options, weights, vocabulary))
+    if token_embeddings is not None:
+        words = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else checkpoint.vocabulary
+        if words is None:
+            raise InputError(f"{token_embeddings} needs the vocabulary it was made for: give vocabulary=FILE")
+        checkpoint = with_token_embeddings(checkpoint, read_token_embeddings(Path(token_embeddings)), words)
+    return model_of(checkpoint, device=device)
+
+
+def save(model: Model, path: str | Path, *, format: str = "folder") -> None:  # noqa: A002 (the flag's name too)
+    """Write a model: `folder` is Elmore's own format, `hdf5` the one that AllenNLP and bilm-tf read."""
+    write_checkpoint(model.checkpoint(), Path(path), format=format)
+
+
+def token_embeddings_of(model: Model) -> Tensor:
+    """(words, vector_dim) the context-free vector of every word of the model's vocabulary, in its order."""
+    if model.vocabulary is None:
+        raise InputError("the words to embed are missing: give a vocabulary file with a word a line")
+    with torch.no_grad():
+        parts = [
+            model.network.words(model.speller.spell(model.vocabulary.words[start : start + 1024]).to(model.device))
+            for start in range(0, len(model.vocabulary), 1024)
+        ]
+    return torch.cat(parts).float().cpu()
+
+
+def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None) -> Model:
+    """Make a checkpoint into a network, for reading: no gradients unless somebody asks for them."""
+    # Built without memory of its own, so that loading costs one copy of the weights and no random numbers.
+    with torch.device("meta"):
+        network = BiLM(checkpoint.config)
+    network.load_state_dict(dict(checkpoint.tensors), assign=True)
+    network.eval().requires_grad_(requires_grad=False)
+    start = State.zeros(checkpoint.config)
+    if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
+        start = State(checkpoint.start["h"][:, :, None], checkpoint.start["c"][:, :, None])
+    if device is not None:
+        network, start = network.to(device), start.to(device)
+    return Model(
+        network=network,
+        speller=Speller(checkpoint.config, vocabulary=checkpoint.vocabulary, characters=checkpoint.characters),
+        start=start,
+        card=checkpoint.card,
+        characters=checkpoint.characters,
+        softmax=checkpoint.softmax,
+        mixes=checkpoint.mixes,
+    )
+
+
+def _container(
+    name: str | Path | None,
+    options: str | Path | None,
+    weights: str | Path | None,
+    vocabulary: str | Path | None,
+) -> Container:
+    if options is not None or weights is not None:
+        if name is not None or options is None or weights is None:
+            raise InputError("give a model's name, or both options and weights")
+        located = find_pair(options, weights)
+    else:
+        located = find(name)
+    container = open_container(located.path) if located.path is not None else Files(located.files)
+    if vocabulary is not None:
+        return Overlay(container, {"vocab.txt": Path(vocabulary)})
+    return container

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.config import ModelConfig
+from elmore.errors import InputError
 from elmore.kernels import Clips, LstmWeights, recur
 from elmore.network.layers import Layers, reverse
 from elmore.network.state import State
@@ -41,9 +42,13 @@ class LstmLayer(nn.Module):
     def forward(
         self, x: Tensor, lengths: tuple[int, ...], state: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # (G, B, T, P) -> (G, B, T, P)
+        return recur(x, lengths, state, self.weights(), self.clips)
+
+    def weights(self) -> LstmWeights:
+        """As the recurrence takes them, the forget bias added."""
         i, j, f, o = self.bias.chunk(4, dim=-1)
         bias = torch.cat([i, j, f + self.forget_bias, o], dim=-1)
-        return recur(x, lengths, state, LstmWeights(self.input, self.recurrent, bias, self.projection), self.clips)
+        return LstmWeights(self.input, self.recurrent, bias, self.projection)
 
 
 class BiLM(nn.Module):
@@ -59,10 +64,13 @@ class BiLM(nn.Module):
         """Read the batch, starting from a state whose rows stand in the caller's order."""
         return self.read(self.words(batch.inputs), batch, state, depth=depth)
 
-    def read(
-        self, vectors: Tensor, batch: Batch, state: State, *, depth: int | None = None
-    ) -> tuple[Layers, State]:
-        """As `forward`, from the vectors (W, P) of the batch's distinct words; only the first `depth` LSTM layers run."""
+    def read(self, vectors: Tensor, batch: Batch, state: State, *, depth: int | None = None) -> tuple[Layers, State]:
+        """As `forward`, from the vectors (W, P) of the distinct words; only the first `depth` LSTM layers run."""
+        if state.rows != len(batch):
+            raise InputError(
+                f"the state has {state.rows} rows and the batch {len(batch)} sentences; "
+                "repeat one row for all with state.repeat(n), or take as many as there are with state.first(n)"
+            )
         order, restore = batch.order, batch.restore
         x = vectors[batch.positions]  # (B, T, P)
         # Backward rows are turned round once here, so that both directions read from left to right all the way up.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from elmore.errors import InputError
 from elmore.text.batch import Batch
 
 
@@ -39,6 +40,8 @@ class Layers:
 
     def layer(self, number: int, *, boundaries: bool = False) -> Tensor:
         """(B, T, dim) one layer, zero beyond a sentence's end."""
+        if not 0 <= number < len(self):
+            raise InputError(f"there is no layer {number}; there are layers 0 to {len(self) - 1}")
         restore = self.batch.restore
         if number == 0:
             x = self._vectors[self.batch.positions[restore]]
@@ -63,6 +66,6 @@ def reverse(x: Tensor, lengths: Sequence[int]) -> Tensor:
     [[3, 2, 1], [5, 4, 0]]
     """
     positions = torch.arange(x.shape[1], device=x.device)
-    ends = torch.tensor(lengths, device=x.device)[:, None]
+    ends = torch.tensor(lengths, dtype=torch.int64, device=x.device)[:, None]
     turned = torch.where(positions < ends, ends - 1 - positions, positions)  # (B, T)
     return x[torch.arange(len(x), device=x.device)[:, None], turned]

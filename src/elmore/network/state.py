@@ -61,5 +61,6 @@ class State:
         """The same values, through which no gradient flows."""
         return State(self.h.detach(), self.c.detach())
 
-    def to(self, *args: torch.device | str | torch.dtype) -> "State":
-        return State(self.h.to(*args), self.c.to(*args))
+    def to(self, where: torch.device | str | torch.dtype) -> "State":
+        """On another device, or as another kind of number."""
+        return State(self.h.to(where), self.c.to(where))

@@ -6,10 +6,13 @@ them; a row of a word table may stand before them; a projection brings all to th
 W distinct words, M characters, C character size, F filters, P vector size.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from elmore.config import CharacterConfig, ModelConfig
+from elmore.kernels.characters import strongest_responses
 from elmore.text.spelling import WordInputs
 
 
@@ -38,7 +41,7 @@ class WordEncoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(config.n_words, config.word_dim)) if config.word_dim else None
-        self.activation = None
+        self.activation: Callable[[Tensor], Tensor] | None = None
         if config.characters:
             self._build_character_part(config.characters)
         self.projection = nn.Linear(config.token_features, config.vector_dim) if config.token_projection else None
@@ -65,9 +68,8 @@ class WordEncoder(nn.Module):
     def _character_features(self, characters: Tensor) -> Tensor:  # (W, M) -> (W, F)
         assert self.activation is not None
         # In-word padding is a character like any other, as it was in training: nothing is masked.
-        x = self.characters[characters].transpose(1, 2)  # (W, C, M)
-        x = torch.cat([convolve(x).max(dim=-1).values for convolve in self.convolutions], dim=-1)
-        x = self.activation(x)
+        filters = [(convolution.weight, convolution.bias) for convolution in self.convolutions]
+        x = self.activation(strongest_responses(characters, self.characters, filters))
         for highway in self.highways:
             x = highway(x)
         return x

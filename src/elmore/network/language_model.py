@@ -1,0 +1,68 @@
+"""The biLM with a softmax on top: what is trained.
+
+Forward and backward share the word encoder and the softmax. A window is read from the state the one before left, and no
+gradient flows back into it.
+
+G directions, T steps, R rows, W distinct words, P vector size, V classes.
+"""
+
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout as drop_out
+
+from elmore.config import ModelConfig
+from elmore.kernels.cross_entropy import Candidates, cross_entropy
+from elmore.kernels.reference import LstmWeights
+from elmore.kernels.window import recur_window
+from elmore.network.bilm import BiLM
+from elmore.network.state import State
+from elmore.text.spelling import WordInputs
+
+
+class LanguageModel(nn.Module):
+    """Predicts the next and the previous word."""
+
+    def __init__(self, config: ModelConfig, *, classes: int) -> None:
+        super().__init__()
+        self.config = config
+        self.network = BiLM(config)
+        self.softmax_weight = nn.Parameter(torch.empty(classes, config.vector_dim))
+        self.softmax_bias = nn.Parameter(torch.zeros(classes))
+
+    def forward(
+        self,
+        words: WordInputs,  # of the W distinct words
+        inputs: Tensor,  # (G, T, R) which of them stands where
+        targets: Tensor,  # (G, T, R)
+        state: State,
+        *,
+        candidates: Candidates | None = None,
+        dropout: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> tuple[Tensor, State]:
+        """(G,) the mean loss of each direction, and the state after the window."""
+        rounding = (
+            torch.autocast(inputs.device.type, dtype, cache_enabled=False) if dtype == torch.bfloat16 else nullcontext()
+        )
+        with rounding:
+            vectors = self.network.words(words)
+        top, after = self._read(vectors.to(dtype)[inputs], state, dropout=dropout)
+        losses = [
+            cross_entropy(hidden.flatten(0, 1), target.flatten(), self.softmax_weight, self.softmax_bias, candidates)
+            for hidden, target in zip(top, targets, strict=True)
+        ]
+        return torch.stack(losses) / targets[0].numel(), after
+
+    def _read(self, x: Tensor, state: State, *, dropout: float) -> tuple[Tensor, State]:  # (G, T, R, P) -> the same
+        ends = []
+        for number, layer in enumerate(self.network.lstm):
+            x = drop_out(x, dropout, training=self.training and dropout > 0)
+            weights = LstmWeights(*(None if part is None else part.to(x.dtype) for part in layer.weights()))
+            y, end = recur_window(x, (state.h[number].to(x.dtype), state.c[number]), weights, layer.clips)
+            # The skip connection adds the input as it was after dropout.
+            x = x + y if self.config.skip_connections and number > 0 else y
+            ends.append(end)
+        after = State(torch.stack([h for h, _ in ends]), torch.stack([c for _, c in ends]))
+        return drop_out(x, dropout, training=self.training and dropout > 0), after

@@ -1,0 +1,42 @@
+"""Fixtures that every test may ask for."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmore import Embedder, load
+from elmore.model import Model
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the reference vectors and the data, beside the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder `shared` with the reference data is not beside the repository")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def fixtures(shared: Path) -> Path:
+    """Reference vectors that the original programs made."""
+    return shared / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Embedder:
+    """A small model with random weights: no meaning, all the mechanics."""
+    return Embedder.from_pretrained("tiny-random")
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Model:
+    return load("tiny-random")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Tiny models run faster on one thread, and tests beside each other do not get in each other's way."""
+    torch.set_num_threads(1)
