@@ -1,0 +1,166 @@
+"""Elmo: the biLM and its mixes as one module, to stand at the bottom of one's own model."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import torch
+from torch import Tensor, nn
+
+from elmore.errors import FormatError, InputError, shortened
+from elmore.model import Model, load, save
+from elmore.network.mix import LayerMix
+from elmore.network.state import State
+from elmore.text.batch import Batch
+from elmore.text.tokenizing import Tokenizer
+
+Part = Literal["words", "lstm"]
+
+
+class ElmoOutput(NamedTuple):
+    """What a pass gives."""
+
+    mixed: list[Tensor]  # for each mix (B, T, dim), or the projection's size; zero beyond a sentence's end
+    mask: Tensor  # (B, T) true where there is a word
+
+
+class Elmo(nn.Module):
+    """Word vectors whose layers are mixed as the task at hand learns to.
+
+    The biLM runs once; each mix weighs its layers anew. Freeze all of it (`requires_grad=False`), train all of it
+    (`True`), or name the parts to train: `["lstm"]`, `["words"]`. Mixes are trained unless made otherwise.
+
+    >>> elmo = Elmo.from_pretrained("tiny-random", mixes=2, dropout=0.5)
+    >>> (first, second), mask = elmo(["I took a bow.", "Me too."])
+    >>> first.shape, mask.sum().item()
+    (torch.Size([2, 5, 32]), 8)
+    >>> [round(w, 2) for w in elmo.mixes[0].weights.tolist()], elmo.mixes[0].gamma.item()
+    ([0.33, 0.33, 0.33], 1.0)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        mixes: int | Sequence[LayerMix] = 1,
+        dropout: float = 0.5,
+        requires_grad: bool | Collection[Part] = False,
+        boundaries: bool = False,
+        projection: int | None = None,
+    ) -> None:
+        super().__init__()
+        num_layers = model.config.num_layers
+        if isinstance(mixes, int):
+            mixes = [LayerMix(num_layers) for _ in range(mixes)]
+        if not mixes or any(len(mix.scalars) != num_layers for mix in mixes):
+            raise InputError(f"mixes must be at least one, each over the model's {num_layers} layers")
+        self.model = model
+        self.network = model.network
+        self.mixes = nn.ModuleList(mixes)
+        self.dropout = nn.Dropout(dropout)
+        self.boundaries = boundaries
+        self.projections = nn.ModuleList(nn.Linear(model.config.dim, projection) for _ in mixes if projection)
+        self.register_buffer("start_h", model.start.h, persistent=False)
+        self.register_buffer("start_c", model.start.c, persistent=False)
+        self.tokenizer = Tokenizer(model.card.text)
+        self._set_requires_grad(requires_grad)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path | None = None,
+        *,
+        mixes: int | Sequence[LayerMix] | None = None,
+        dropout: float | None = None,
+        requires_grad: bool | Collection[Part] = False,
+        boundaries: bool | None = None,
+        projection: int | None = None,
+        device: str | torch.device | None = None,
+    ) -> Self:
+        """Load a model, with the mixes that were saved with it unless others are asked for; without any, one new mix.
+
+        Options left out are as saved, or as in the constructor.
+        """
+        model = load(name)
+        options: dict[str, Any] = {}
+        if mixes is None and model.mixes:
+            options = _saved_options(model)
+        asked = {"mixes": mixes, "dropout": dropout, "boundaries": boundaries, "projection": projection}
+        options.update((option, value) for option, value in asked.items() if value is not None)
+        elmo = cls(model, requires_grad=requires_grad, **options)
+        if mixes is None and model.mixes:
+            elmo._restore(model.mixes)
+        return elmo.to(device)
+
+    def save_pretrained(self, path: str | Path) -> None:
+        """Write biLM, mixes and projections as a folder that `from_pretrained` reads."""
+        settings = {
+            "dropout": self.dropout.p,
+            "boundaries": self.boundaries,
+            "projection": self.projections[0].out_features if self.projections else None,
+            "mixes": [{"normalize": mix.normalize, "trainable": mix.scalars.requires_grad} for mix in self.mixes],
+        }
+        learnt = {name: tensor.cpu() for name, tensor in self.state_dict().items() if not name.startswith("network.")}
+        card = replace(self.model.card, extra={**self.model.card.extra, "elmo": settings})
+        save(replace(self.model, mixes=learnt, card=card), path)
+
+    @property
+    def dim(self) -> int:
+        """The size of a word's mixed vector."""
+        return self.projections[0].out_features if self.projections else self.model.config.dim
+
+    def batch(self, sentences: Iterable[str | Sequence[str]]) -> Batch:
+        """Sentences as the module reads them; made on the CPU, for instance by a DataLoader's workers."""
+        words = [self.tokenizer.tokenize(s).words if isinstance(s, str) else list(s) for s in sentences]
+        return Batch.of(words, self.model.speller)
+
+    def forward(self, sentences: Batch | Iterable[str | Sequence[str]]) -> ElmoOutput:
+        """Mix the layers of every word; one (B, T, dim) tensor for each mix, and the mask of real words."""
+        if isinstance(sentences, str):
+            raise InputError("Elmo reads a list of sentences; put the string into a list")
+        batch = sentences if isinstance(sentences, Batch) else self.batch(sentences)
+        batch = batch.to(self.start_h.device)
+        layers, _ = self.network(batch, State(self.start_h, self.start_c).repeat(len(batch)))
+        # The mixes see the boundaries, as the peers' do: their normalisation counts them.
+        stacked, real = layers.stack(boundaries=True), layers.mask(boundaries=True)
+        mask = layers.mask(boundaries=self.boundaries)
+        mixed = []
+        for number, mix in enumerate(self.mixes):
+            x = mix(stacked, real)  # (B, T + 2, dim)
+            if not self.boundaries:
+                x = x[:, 1:-1]
+            if self.projections:
+                x = self.projections[number](x)
+            mixed.append(self.dropout(x * mask[..., None]))
+        return ElmoOutput(mixed, mask)
+
+    def _restore(self, learnt: Mapping[str, Tensor]) -> None:
+        own = {name for name in self.state_dict() if not name.startswith("network.")}
+        if odd := sorted(own ^ learnt.keys()):
+            raise FormatError(f"{self.model.card.source}: the saved mixes do not fit: {shortened(odd)}")
+        try:
+            self.load_state_dict(dict(learnt), strict=False)
+        except RuntimeError as error:
+            raise FormatError(f"{self.model.card.source}: the saved mixes do not fit: {error}") from None
+
+    def _set_requires_grad(self, requires_grad: bool | Collection[Part]) -> None:
+        parts = get_args(Part)
+        wanted = (parts if requires_grad else ()) if isinstance(requires_grad, bool) else requires_grad
+        if isinstance(wanted, str) or not set(wanted) <= set(parts):
+            raise InputError(f"requires_grad is {requires_grad!r}; it must be True, False, or some of {list(parts)}")
+        for part in parts:
+            getattr(self.network, part).requires_grad_(part in wanted)
+
+
+def _saved_options(model: Model) -> dict[str, Any]:
+    """The options with which a saved Elmo was made; an archive of another program has mixes and nothing more."""
+    assert model.mixes is not None
+    options = dict(model.card.extra.get("elmo", {}))
+    count = sum(name.endswith(".scalars") for name in model.mixes)
+    details = options.get("mixes", [{}] * count)
+    try:
+        options["mixes"] = [LayerMix(model.config.num_layers, **detail) for detail in details]
+    except TypeError as error:
+        raise FormatError(f"{model.card.source}: card.json, extra.elmo.mixes: {error}") from None
+    return options

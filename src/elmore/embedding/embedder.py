@@ -1,0 +1,263 @@
+"""The Embedder: sentences become arrays of word vectors."""
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal, Self, TypedDict, Unpack, overload
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from elmore.embedding.layer_choice import LayerChoice, LayersArgument
+from elmore.embedding.stream import Reader, Vectors
+from elmore.embedding.word_cache import WordCache
+from elmore.errors import InputError, InputWarning
+from elmore.model import Model, load, save
+from elmore.network.layers import Layers
+from elmore.progress import progress_bar
+from elmore.text.batch import Batch
+from elmore.text.checks import warnings_about
+from elmore.text.tokenizing import Tokenizer, Tokens
+
+Sentence = str | Sequence[str]
+
+DEFAULT_BATCH_TOKENS = 2048
+DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
+SENTENCES_CHECKED = 200
+
+
+class _EncodeOptions(TypedDict, total=False):
+    layers: LayersArgument
+    state: Literal["carry"] | None
+    dtype: Literal["float32", "float16"]
+    batch_tokens: int
+    batch_size: int | None
+    show_progress_bar: bool | None
+
+
+class Embedder:
+    """Gives every word the vector it has in its sentence.
+
+    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence.
+
+    >>> model = Embedder.from_pretrained("tiny-random")
+    >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
+    >>> [v.shape for v in vectors]
+    [(5, 32), (4, 32)]
+    >>> model.encode("I took a bow.", layers="all").shape
+    (3, 5, 32)
+    """
+
+    def __init__(self, model: Model, *, compute: Literal["float32", "bfloat16"] = "float32") -> None:
+        if compute not in ("float32", "bfloat16"):
+            raise InputError(f"compute is {compute!r}; it must be float32 or bfloat16")
+        if compute == "bfloat16":
+            model = replace(model, network=model.network.bfloat16(), start=model.start.to(torch.bfloat16))
+        self.model = model
+        self.tokenizer = Tokenizer(model.card.text)
+        self._cache = WordCache(model.network.words, vector_dim=model.config.vector_dim)
+        self._checked = False
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path | None = None,
+        *,
+        device: str | torch.device | None = None,
+        compute: Literal["float32", "bfloat16"] = "float32",
+    ) -> Self:
+        """Load a model by the path of its folder, archive or file, by its address, or by its name."""
+        return cls(load(name, device=device), compute=compute)
+
+    def save_pretrained(self, path: str | Path) -> None:
+        """Write the model as a folder that `from_pretrained` reads."""
+        save(self.model, path)
+
+    @property
+    def dim(self) -> int:
+        """The size of a word's vector."""
+        return self.model.config.dim
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers a word has, the context-free one included: 3 for the published models."""
+        return self.model.config.num_layers
+
+    def tokenize(self, text: str) -> Tokens:
+        """Cut a sentence into words as this model expects them, with their character offsets.
+
+        >>> Embedder.from_pretrained("tiny-random").tokenize("I took a bow.").words
+        ['I', 'took', 'a', 'bow', '.']
+        """
+        return self.tokenizer.tokenize(text)
+
+    @overload
+    def encode(self, sentences: str, **options: Unpack[_EncodeOptions]) -> Vectors: ...
+    @overload
+    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeOptions]) -> list[Vectors]: ...
+    def encode(
+        self,
+        sentences: str | Iterable[Sentence],
+        *,
+        layers: LayersArgument = "average",
+        state: Literal["carry"] | None = None,
+        dtype: Literal["float32", "float16"] = "float32",
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = False,
+    ) -> Vectors | list[Vectors]:
+        """The vectors of each sentence, in the caller's order; a single string gives a single array.
+
+        A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
+        "top" or a number for arrays of (words, dim), "all" or a list of numbers for (layers, words, dim).
+        `state="carry"` starts each row of a batch where the batch before left it, as the peers do; then `batch_size`
+        (64) changes the numbers.
+        """
+        items = [sentences] if isinstance(sentences, str) else list(sentences)
+        stream = self.encode_iter(
+            items, layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+        )
+        vectors = []
+        with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
+            for array in stream:
+                vectors.append(array)
+                progress.advance(sentences=1, tokens=array.shape[-2])
+        return vectors[0] if isinstance(sentences, str) else vectors
+
+    def encode_iter(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayersArgument = "average",
+        state: Literal["carry"] | None = None,
+        dtype: Literal["float32", "float16"] = "float32",
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_size: int | None = None,
+    ) -> Iterator[Vectors]:
+        """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
+        if isinstance(sentences, str):
+            raise InputError("encode_iter takes many sentences; for one string use encode")
+        if state not in (None, "carry"):
+            raise InputError(f"state is {state!r}; it must be None (the model's fixed state) or 'carry'")
+        if dtype not in ("float32", "float16"):
+            raise InputError(f"dtype is {dtype!r}; it must be float32 or float16")
+        for name, number in (("batch_tokens", batch_tokens), ("batch_size", batch_size)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
+        choice = LayerChoice.parse(layers, num_layers=self.num_layers)
+        reader = Reader(self.model, self._cache, choice, getattr(torch, dtype))
+        words = self._checked_once(self.words(item, number) for number, item in enumerate(sentences))
+        if state == "carry":
+            return reader.carrying_state(words, batch_size=batch_size or DEFAULT_CARRY_ROWS)
+        return reader.from_fixed_state(words, batch_tokens=batch_tokens, batch_size=batch_size)
+
+    def encode_sentences(
+        self,
+        texts: Iterable[Sentence],
+        *,
+        pool: Literal["mean", "max"] = "mean",
+        layers: Literal["average", "top"] | int = "average",
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        show_progress_bar: bool | None = False,
+    ) -> NDArray[np.floating]:
+        """(n, dim) one vector for each sentence: the mean or the maximum over its words, zeros where it has none.
+
+        >>> Embedder.from_pretrained("tiny-random").encode_sentences(["One vector each.", "Really."]).shape
+        (2, 32)
+        """
+        if isinstance(texts, str):
+            raise InputError("encode_sentences takes a list of sentences; put the string into a list")
+        if pool not in ("mean", "max"):
+            raise InputError(f"pool is {pool!r}; it must be mean or max")
+        if not isinstance(layers, str | int) or layers == "all":
+            raise InputError(f"layers is {layers!r}; a sentence vector takes 'average', 'top' or one number")
+        items = list(texts)
+        pooled = np.zeros((len(items), self.dim), dtype=np.float32)
+        with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
+            stream = self.encode_iter(items, layers=layers, batch_tokens=batch_tokens)
+            for row, vectors in zip(pooled, stream, strict=True):
+                if len(vectors):
+                    row[:] = vectors.mean(axis=0) if pool == "mean" else vectors.max(axis=0)
+                progress.advance(sentences=1, tokens=len(vectors))
+        return pooled
+
+    def word_vector(self, sentence: Sentence, *, layers: LayersArgument = "average") -> Vectors:
+        """The vector of the one word in [brackets], in this sentence; of several words their mean.
+
+        >>> model = Embedder.from_pretrained("tiny-random")
+        >>> model.word_vector("He was wielding a [bow] and arrow .", layers="top").shape
+        (32,)
+        """
+        words, marked = self._marked(sentence)
+        vectors = self.encode([words], layers=layers)[0]
+        return vectors[..., marked, :].mean(axis=-2)
+
+    def similarity(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.floating]:
+        """The cosine of every vector of `a` (n, dim) with every vector of `b` (m, dim), as (n, m).
+
+        >>> Embedder.from_pretrained("tiny-random").similarity([[1.0, 0.0]], [[2.0, 0.0], [0.0, 3.0]]).tolist()
+        [[1.0, 0.0]]
+        """
+        left, right = (np.atleast_2d(np.asarray(vectors, dtype=np.float32)) for vectors in (a, b))
+        if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
+            raise InputError(f"similarity compares (n, dim) with (m, dim), not {left.shape} with {right.shape}")
+        return _unit_length(left) @ _unit_length(right).T
+
+    def batch(self, sentences: Iterable[Sentence]) -> Batch:
+        """Sentences ready for the network: what `layers` takes."""
+        return self.model.batch([self.words(item, number) for number, item in enumerate(sentences)])
+
+    def layers(self, batch: Batch) -> Layers:
+        """All layers of a batch, read from the fixed state, as tensors left on the device."""
+        with torch.no_grad():
+            layers, _ = self.model.network(batch, self.model.start.repeat(len(batch)))
+        return layers
+
+    def words(self, sentence: Sentence, number: int = 0) -> list[str]:
+        """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
+        if isinstance(sentence, str):
+            return self.tokenizer.tokenize(sentence).words
+        if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
+            raise InputError(f"sentence {number} is {type(sentence).__name__}; it must be a string or a list of words")
+        words = list(sentence)
+        for position, word in enumerate(words):
+            if not isinstance(word, str):
+                raise InputError(f"sentence {number}, word {position} is {type(word).__name__}; it must be a string")
+        return words
+
+    def _checked_once(self, sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+        """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
+        if self._checked:
+            return sentences
+        self._checked = True
+        sample = list(islice(sentences, SENTENCES_CHECKED))
+        for message in warnings_about(sample, self.model.card.text):
+            warnings.warn(message, InputWarning, stacklevel=4)
+        return chain(sample, sentences)
+
+    def _marked(self, sentence: Sentence) -> tuple[list[str], list[int]]:
+        """The words of a sentence without its brackets, and which of them the brackets held."""
+        if isinstance(sentence, str):
+            if len(found := list(re.finditer(r"\[([^\[\]]+)\]", sentence))) == 1:
+                start, end = found[0].span()
+                text = sentence[:start] + found[0][1] + sentence[end:]
+                words, offsets = self.tokenize(text)
+                last = end - 2
+                return words, [i for i, (left, right) in enumerate(offsets) if left < last and right > start]
+        else:
+            words = self.words(sentence)
+            marked = [i for i, word in enumerate(words) if len(word) > 2 and word[0] == "[" and word[-1] == "]"]
+            if len(marked) == 1:
+                words[marked[0]] = words[marked[0]][1:-1]
+                return words, marked
+        raise InputError(f"mark exactly one word with [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
+
+
+def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # A vector of zeros, an empty sentence say, is like nothing: its cosine is 0, not NaN.
+    return vectors / np.where(lengths > 0, lengths, 1)

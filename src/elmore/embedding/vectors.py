@@ -1,0 +1,203 @@
+"""Read vectors back from a file, or from the parts of a job that was cut into shards."""
+
+import glob
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.embedding.sinks import VectorFile, sink_of
+from elmore.errors import ElmoreError, FormatError, InputError, NotFound, located
+
+AnyPath = str | PathLike[str]
+
+
+def open_vectors(path: AnyPath | Sequence[AnyPath]) -> "StoredVectors":
+    """Open what `elmore embed` wrote, whichever of its formats it is in, or an HDF5 file of `allennlp elmo`.
+
+    Several paths, or a pattern such as `"part*.parquet"`, are read as the parts of one job: one sequence, in the order
+    of the input.
+
+    >>> import tempfile
+    >>> from elmore.embedding.spool import EmbeddedSentence, Spool
+    >>> from elmore.embedding.sinks import sink_for
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.npz"
+    >>> with Spool(path.with_suffix(".partial"), {}, dim=4) as spool:
+    ...     spool.append(EmbeddedSentence(0, ["Cats", "purr"], None, np.ones((2, 4))))
+    ...     sink_for(path).write(spool, path)
+    >>> vectors = open_vectors(path)
+    >>> vectors[0].shape, vectors.words(0)
+    ((2, 4), ['Cats', 'purr'])
+    """
+    paths = _paths(path)
+    files: list[VectorFile] = []
+    try:
+        for each in paths:
+            files.append(_open_file(each))
+        return StoredVectors(paths, files)
+    except BaseException:
+        for file in files:
+            file.close()
+        raise
+
+
+class StoredVectors:
+    """The sentences of a file, or of several, by their place: `vectors[i]` is read from disk when it is asked for.
+
+    Each array is the caller's own: (words, dim) or (layers, words, dim). Sentence i of the file may have another number
+    in the input (`numbers`), if the file is one shard of it. Threads may share one of these; processes get one of their
+    own by pickling it, which sends the paths and opens them again.
+    """
+
+    def __init__(self, paths: Sequence[Path], files: Sequence[VectorFile]) -> None:
+        self.paths = tuple(paths)
+        self._files = tuple(files)
+        self._is_open = True
+        numbers = np.concatenate([file.numbers for file in files])
+        order = np.argsort(numbers, kind="stable")
+        self.numbers: NDArray[np.int64] = numbers[order]
+        self._file_of = np.repeat(np.arange(len(files)), [len(file.numbers) for file in files])[order]
+        self._place_in_file = np.concatenate([np.arange(len(file.numbers)) for file in files])[order]
+        self._refuse_what_does_not_belong_together()
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the file, or the first of several, says about itself: `dim`, `layers`, `dtype`, the `job` that made it.
+
+        Empty for a file of `allennlp elmo`.
+        """
+        return self._files[0].meta
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.floating]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[NDArray[np.floating]]: ...
+    def __getitem__(self, index: int | slice) -> NDArray[np.floating] | list[NDArray[np.floating]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        with self._sentence(index) as (file, place):
+            return file.vectors(place)
+
+    def __iter__(self) -> Iterator[NDArray[np.floating]]:
+        return (self[i] for i in range(len(self)))
+
+    def words(self, index: int) -> list[str]:
+        """The words of a sentence."""
+        with self._sentence(index) as (file, place):
+            return file.words(place)
+
+    @cached_property
+    def labels(self) -> list[str | None]:
+        """The names that the input gave its sentences, if it did: in FASTA the identifiers, in CoNLL-U `sent_id`."""
+        labels = []
+        for path, file in zip(self.paths, self._files, strict=True):
+            with self._reading(path):
+                labels.append(file.labels())
+        return [labels[which][place] for which, place in zip(self._file_of, self._place_in_file, strict=True)]
+
+    def find(self, number: int) -> int:
+        """The place of the sentence that has this number in the input."""
+        place = int(np.searchsorted(self.numbers, number))
+        if place == len(self) or self.numbers[place] != number:
+            raise InputError(f"{self._shown}: sentence {number} of the input is not in here")
+        return place
+
+    def close(self) -> None:
+        self._is_open = False
+        for file in self._files:
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_vectors, ([str(path) for path in self.paths],)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} sentences of {self._shown}>"
+
+    @property
+    def _shown(self) -> str:
+        return str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
+
+    @contextmanager
+    def _sentence(self, index: int) -> Iterator[tuple[VectorFile, int]]:
+        """The file that a sentence is in, and its place there; what goes wrong inside is said with the file's name."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{self._shown} has {len(self)} sentences; there is no sentence {index}")
+        which = self._file_of[index]
+        with self._reading(self.paths[which]):
+            yield self._files[which], int(self._place_in_file[index])
+
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[None]:
+        if not self._is_open:
+            raise InputError(f"{path}: was closed; open it again to read from it")
+        with _damage_explained(path):
+            yield
+
+    def _refuse_what_does_not_belong_together(self) -> None:
+        twice = np.flatnonzero(np.diff(self.numbers) == 0)
+        if len(twice):
+            one, other = (self.paths[self._file_of[i]] for i in (twice[0], twice[0] + 1))
+            raise InputError(
+                f"sentence {self.numbers[twice[0]]} is in {one} and in {other}; only the parts of one job can be joined"
+            )
+        for path, file in zip(self.paths, self._files, strict=True):
+            for field in ("dim", "layers", "dtype"):
+                if file.meta.get(field) != self.meta.get(field):
+                    raise InputError(
+                        f"{path} has {field} {file.meta.get(field)}, and {self.paths[0]} has {self.meta.get(field)}; "
+                        "only the parts of one job can be joined"
+                    )
+
+
+def _paths(path: AnyPath | Sequence[AnyPath]) -> list[Path]:
+    if not isinstance(path, str | PathLike):
+        if not path:
+            raise InputError("open_vectors was given an empty list of paths")
+        return [Path(each) for each in path]
+    if isinstance(path, str) and glob.has_magic(path) and not Path(path).exists():
+        if not (found := sorted(glob.glob(path, recursive=True))):  # noqa: PTH207  # Path.glob takes no absolute ones
+            raise NotFound(f"{path}: no file has such a name")
+        return [Path(each) for each in found]
+    return [Path(path)]
+
+
+def _open_file(path: Path) -> VectorFile:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file of vectors")
+    with _damage_explained(path):
+        with path.open("rb") as file:
+            start = file.read(8)
+        opened = sink_of(start).read(path)
+        if (np.diff(opened.numbers, prepend=-1) <= 0).any():
+            opened.close()
+            raise FormatError("damaged: the numbers of its sentences do not rise")
+        return opened
+
+
+@contextmanager
+def _damage_explained(path: Path) -> Iterator[None]:
+    """Say by the file's name whatever its library finds wrong with it."""
+    with located(path):
+        try:
+            yield
+        except ElmoreError:
+            raise
+        except FileNotFoundError:
+            raise NotFound("no such file") from None
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, MemoryError, zipfile.BadZipFile) as error:
+            raise FormatError(f"cannot be read, it may be cut short or damaged: {error}") from error

@@ -1,0 +1,250 @@
+import copy
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from elmore.compat import allennlp
+from elmore.compat.allennlp import Elmo, ElmoTokenEmbedder, batch_to_ids
+from elmore.errors import InputError
+
+SENTENCES = [["I", "took", "a", "bow"], ["Me", "too"], ["So", "did", "she"]]
+TOLERANCE = 5e-6
+
+
+def trained_elmo(pair: Any, **options: Any) -> Elmo:
+    """With the scalars and gammas of the reference vectors."""
+    elmo = Elmo(*pair, 2, **options).eval()
+    for mix, scalars, gamma in (
+        (elmo.scalar_mix_0, [0.1, 0.3, 0.5], 1.1),
+        (elmo.scalar_mix_1, [0.2, -0.4, 0.6], 0.88),
+    ):
+        for parameter, scalar in zip(mix.scalar_parameters, scalars, strict=True):
+            parameter.data.fill_(scalar)
+        mix.gamma.data.fill_(gamma)
+    return elmo
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("plain", {}),
+        ("norm", {"do_layer_norm": True}),
+        ("plain_boundaries", {"keep_sentence_boundaries": True}),
+        ("norm_boundaries", {"keep_sentence_boundaries": True, "do_layer_norm": True}),
+    ],
+)
+def test_representations_are_those_of_allennlp(
+    mixes: dict[str, NDArray[Any]], allennlp_pair: Any, name: str, options: dict[str, bool]
+) -> None:
+    output = trained_elmo(allennlp_pair, **options)(torch.from_numpy(mixes["char_ids"]))
+    for number, representation in enumerate(output["elmo_representations"]):
+        assert_close(representation, mixes[f"{name}_rep{number}"])
+    assert output["mask"].dtype == torch.bool
+    np.testing.assert_array_equal(output["mask"], mixes[f"{name}_mask"])
+
+
+def test_later_calls_are_those_of_allennlp(mixes: dict[str, NDArray[Any]], allennlp_pair: Any) -> None:
+    elmo, ids = trained_elmo(allennlp_pair), torch.from_numpy(mixes["char_ids"])
+    elmo(ids)
+    assert_close(elmo(ids)["elmo_representations"][0], mixes["second_call_plain_rep0"])
+    assert_close(elmo(ids[1:])["elmo_representations"][0], mixes["third_call_rows_1_2_as_batch_of_2_rep0"])
+    assert_close(elmo(ids)["elmo_representations"][0], mixes["fourth_call_plain_rep0"])
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    output = elmo(torch.from_numpy(mixes["4d_char_ids"]))
+    assert_close(output["elmo_representations"][0], mixes["reset_4d_rep0"])
+    np.testing.assert_array_equal(output["mask"], mixes["reset_4d_mask"])
+
+
+@pytest.mark.parametrize(("boundaries", "width"), [(False, 4), (True, 6)])
+def test_more_dimensions_are_rows_of_one_batch(tiny_pair: Any, boundaries: bool, width: int) -> None:
+    elmo = Elmo(*tiny_pair, 1, keep_sentence_boundaries=boundaries).eval()
+    ids = batch_to_ids(SENTENCES * 2)
+    flat = elmo(ids)
+    elmo.reset_states()
+    deep = elmo(ids.unflatten(0, (1, 2, 3)))
+    assert deep["mask"].shape == (1, 2, 3, width)
+    assert torch.equal(deep["mask"].flatten(0, 2), flat["mask"])
+    assert deep["elmo_representations"][0].shape == (1, 2, 3, width, 32)
+    assert torch.equal(deep["elmo_representations"][0].flatten(0, 2), flat["elmo_representations"][0])
+
+
+def test_more_dimensions_of_word_ids_are_rows_of_one_batch(tiny_pair: Any) -> None:
+    elmo = Elmo(*tiny_pair, 1, vocab_to_cache=["@@PADDING@@", "Me", "too"]).eval()
+    ids, word_ids = batch_to_ids([["Me", "too"], ["too"]]), torch.tensor([[1, 2], [2, 0]])
+    flat = elmo(ids, word_ids)
+    elmo.reset_states()
+    deep = elmo(ids[:, None], word_ids[:, None])
+    assert torch.equal(deep["elmo_representations"][0][:, 0], flat["elmo_representations"][0])
+    assert deep["mask"].tolist() == [[[True, True]], [[True, False]]]
+
+
+def test_word_ids_count_for_nothing_without_a_cache(tiny_pair: Any, caplog: pytest.LogCaptureFixture) -> None:
+    elmo, ids = Elmo(*tiny_pair, 1).eval(), batch_to_ids(SENTENCES)
+    expected = elmo(ids)["elmo_representations"][0]
+    elmo.reset_states()
+    assert torch.equal(elmo(ids, torch.ones(3, 4, dtype=torch.int64))["elmo_representations"][0], expected)
+    assert "count for nothing" in caplog.text
+
+
+def test_scalar_mix_parameters_choose_a_layer_and_are_not_trained(tiny_pair: Any) -> None:
+    elmo = Elmo(*tiny_pair, 1, scalar_mix_parameters=[-9e10, 1, -9e10]).eval()
+    ids = batch_to_ids(SENTENCES)
+    chosen = elmo(ids)["elmo_representations"][0]
+    elmo.reset_states()
+    output = elmo._elmo_lstm(ids)
+    torch.testing.assert_close(chosen, output["activations"][1][:, 1:-1] * output["mask"][:, 2:, None])
+    assert not any(parameter.requires_grad for parameter in elmo.parameters())
+
+
+def test_several_representations_are_alike_until_trained_apart(tiny_pair: Any) -> None:
+    elmo = Elmo(*tiny_pair, 2).eval()
+    first, second = elmo(batch_to_ids(SENTENCES))["elmo_representations"]
+    assert torch.equal(first, second)
+    elmo.scalar_mix_1.scalar_parameters[0].data.fill_(3)
+    first, second = elmo(batch_to_ids(SENTENCES))["elmo_representations"]
+    assert not torch.allclose(first, second)
+
+
+def test_dropout_is_for_training_only_and_drawn_for_each_mix(tiny_pair: Any) -> None:
+    elmo, ids = Elmo(*tiny_pair, 2, dropout=0.5), batch_to_ids(SENTENCES)
+    first, second = (x[:2] == 0 for x in elmo(ids)["elmo_representations"])
+    assert 0.2 < first[0].float().mean() < 0.8
+    assert not torch.equal(first, second)
+    assert not (elmo.eval()(ids)["elmo_representations"][0][0] == 0).any()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_gradients_reach_all_that_is_trained_and_nothing_else(tiny_pair: Any, requires_grad: bool) -> None:
+    elmo, ids = Elmo(*tiny_pair, 1, requires_grad=requires_grad, dropout=0.0), batch_to_ids(SENTENCES)
+    for _ in range(2):  # twice: the second pass must not lead back into the first
+        elmo(ids)["elmo_representations"][0].square().sum().backward()
+    reached = {name for name, parameter in elmo.named_parameters() if parameter.grad is not None}
+    mixes = {"scalar_mix_0.scalar_parameters", "scalar_mix_0.gamma"}
+    assert reached == ({name for name, _ in elmo.named_parameters()} if requires_grad else mixes)
+
+
+def test_a_module_may_be_shared(tiny_pair: Any) -> None:
+    first = Elmo(*tiny_pair, 1).eval()
+    second = Elmo(None, None, 2, module=first._elmo_lstm).eval()
+    assert second.get_output_dim() == 32
+    expected = first(batch_to_ids(SENTENCES))["elmo_representations"][0]
+    second.reset_states()
+    assert torch.equal(second(batch_to_ids(SENTENCES))["elmo_representations"][1], expected)
+
+
+def test_any_module_with_activations_and_a_mask_will_do() -> None:
+    class Ones(nn.Module):
+        num_layers = 2
+
+        def get_output_dim(self) -> int:
+            return 4
+
+        def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
+            return {"activations": [torch.ones(1, 4, 4)] * 2, "mask": torch.tensor([[1, 1, 1, 0]])}
+
+    output = Elmo(None, None, 1, module=Ones()).eval()(torch.ones(1, 2, 50))
+    assert output["elmo_representations"][0].tolist() == [[[1.0] * 4, [0.0] * 4]]
+    assert output["mask"].tolist() == [[True, False]]
+
+
+def test_files_and_a_module_are_one_too_many_and_neither_too_few(tiny_pair: Any) -> None:
+    with pytest.raises(InputError, match="pass None for both"):
+        Elmo(*tiny_pair, 1, module=nn.Identity())
+    with pytest.raises(InputError, match="give options_file and weight_file"):
+        Elmo(None, None, 1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
+def test_a_copy_goes_on_from_the_same_state_in_its_own_way(tiny_pair: Any, copied: Callable[[Elmo], Elmo]) -> None:
+    elmo, ids = Elmo(*tiny_pair, 1, vocab_to_cache=["@@PADDING@@", "a"]).eval(), batch_to_ids(SENTENCES)
+    elmo(ids)
+    other = copied(elmo)
+    second = elmo(ids)["elmo_representations"][0]
+    elmo(ids)
+    assert torch.equal(other(ids)["elmo_representations"][0], second)
+
+
+def test_replicas_of_data_parallel_have_all_their_parts(tiny_pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    elmo, ids = Elmo(*tiny_pair, 2, do_layer_norm=True).eval(), batch_to_ids(SENTENCES)
+    expected = elmo(ids)["elmo_representations"]
+    elmo.reset_states()
+    # torch makes replicas on GPUs only; the copying between them is all that is put aside here.
+    replicating = sys.modules["torch.nn.parallel.replicate"]
+    monkeypatch.setattr(replicating, "_get_device_index", lambda device, _: device)
+    monkeypatch.setattr(
+        replicating,
+        "_broadcast_coalesced_reshape",
+        lambda tensors, devices, detach=False: [[tensor.clone() for tensor in tensors] for _ in devices],
+    )
+    for replica in nn.parallel.replicate(elmo, [0, 1]):
+        for representation, own in zip(replica(ids)["elmo_representations"], expected, strict=True):
+            assert torch.equal(representation, own)
+    assert elmo._elmo_lstm._elmo_lstm._states is None  # replicas write into memories of their own
+
+
+def test_a_token_embedder_gives_the_one_representation(tiny_pair: Any) -> None:
+    ids = batch_to_ids(SENTENCES)
+    embedder = ElmoTokenEmbedder(*tiny_pair).eval()
+    assert embedder.get_output_dim() == 32
+    vectors = embedder(elmo_tokens=ids)
+    assert torch.equal(vectors, Elmo(*tiny_pair, 1).eval()(ids)["elmo_representations"][0])
+
+
+def test_a_token_embedder_projects(tiny_pair: Any) -> None:
+    embedder = ElmoTokenEmbedder(*tiny_pair, projection_dim=7, requires_grad=True, dropout=0.0)
+    assert embedder.get_output_dim() == 7
+    vectors = embedder(batch_to_ids(SENTENCES).unflatten(0, (3, 1)))
+    assert vectors.shape == (3, 1, 4, 7)
+    vectors.sum().backward()
+    assert all(parameter.grad is not None for parameter in embedder.parameters())
+
+
+# Read off AllenNLP 0.9.0 and, for the defaults of the token embedder's files, 2.10.1.
+SIGNATURES = {
+    allennlp.Elmo: "options_file weight_file num_output_representations requires_grad=False do_layer_norm=False "
+    "dropout=0.5 vocab_to_cache=None keep_sentence_boundaries=False scalar_mix_parameters=None module=None",
+    allennlp.Elmo.forward: "self inputs word_inputs=None",
+    allennlp._ElmoBiLm: "options_file weight_file requires_grad=False vocab_to_cache=None",
+    allennlp._ElmoBiLm.forward: "self inputs word_inputs=None",
+    allennlp._ElmoBiLm.create_cached_cnn_embeddings: "self tokens",
+    allennlp.ElmoTokenEmbedder: f"options_file={allennlp.DEFAULT_OPTIONS_FILE} "
+    f"weight_file={allennlp.DEFAULT_WEIGHT_FILE} do_layer_norm=False dropout=0.5 requires_grad=False "
+    "projection_dim=None vocab_to_cache=None scalar_mix_parameters=None",
+    allennlp.ElmoTokenEmbedder.forward: "self elmo_tokens word_inputs=None",
+    allennlp.ElmoEmbedder: f"options_file={allennlp.DEFAULT_OPTIONS_FILE} "
+    f"weight_file={allennlp.DEFAULT_WEIGHT_FILE} cuda_device=-1",
+    allennlp.ElmoEmbedder.embed_sentence: "self sentence",
+    allennlp.ElmoEmbedder.embed_batch: "self batch",
+    allennlp.ElmoEmbedder.batch_to_embeddings: "self batch",
+    allennlp.ElmoEmbedder.embed_sentences: "self sentences batch_size=64",
+    allennlp.ElmoEmbedder.embed_file: "self input_file output_file_path output_format=all batch_size=64 "
+    "forget_sentences=False use_sentence_keys=False",
+    allennlp.batch_to_ids: "batch",
+    allennlp.ScalarMix: "mixture_size do_layer_norm=False initial_scalar_parameters=None trainable=True",
+    allennlp.ScalarMix.forward: "self tensors mask=None",
+}
+
+
+@pytest.mark.parametrize(("thing", "expected"), SIGNATURES.items())
+def test_signatures_are_those_of_allennlp(thing: Callable[..., Any], expected: str) -> None:
+    parameters = inspect.signature(thing).parameters.values()
+    assert all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters)
+    assert " ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in parameters) == expected
+
+
+def test_the_default_files_are_those_of_the_original_model() -> None:
+    folder = "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/"
+    files = [allennlp.DEFAULT_OPTIONS_FILE, allennlp.DEFAULT_WEIGHT_FILE]
+    assert files == [f"{folder}elmo_2x4096_512_2048cnn_2xhighway_{name}" for name in ("options.json", "weights.hdf5")]
+
+
+def assert_close(actual: Tensor, expected: NDArray[Any]) -> None:
+    np.testing.assert_allclose(actual.detach(), expected, rtol=0, atol=TOLERANCE)
