@@ -1,0 +1,59 @@
+"""Work shared by several processes, with the results in the order of the work."""
+
+import signal
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
+from multiprocessing import get_context
+from typing import TypeVar
+
+from elmore.errors import ElmoreError
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# Pieces of work for each process that are under way: enough that none waits, few enough that memory stays bounded.
+AHEAD = 3
+
+
+def map_in_order(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
+) -> Iterator[_Result]:
+    """Like `map`, in several processes; items are taken only a few ahead of the results.
+
+    The function must be one that can be imported by name. Little work is done here: one item starts no process.
+
+    >>> list(map_in_order(str.upper, ["a", "b"], workers=1))
+    ['A', 'B']
+    """
+    source = iter(items)
+    first = list(islice(source, 2))
+    if workers == 1 or len(first) < 2:
+        yield from map(function, chain(first, source))
+        return
+    waiting: deque[Future[_Result]] = deque()
+    # Spawned, because a process that has threads (torch, a progress bar) must not be forked.
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_speech_to_the_parent)
+    try:
+        for item in chain(first, source):
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise ElmoreError(
+            "a worker process died, perhaps for want of memory; try fewer workers. "
+            '(A Python script must call this under: if __name__ == "__main__":)'
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_speech_to_the_parent() -> None:
+    # Ctrl-C reaches every process of a terminal, and a warning would be given once by each.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")

@@ -1,0 +1,55 @@
+"""Negatives for the sampled softmax: distinct classes, frequent ones more often.
+
+Classes stand by falling frequency, and class k is drawn with probability log((k + 2) / (k + 1)) / log(V + 1). Drawing
+goes on until enough distinct classes are found; from the number of tries follows how often a class was to be expected.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.errors import InputError
+
+
+class Negatives(NamedTuple):
+    """Classes drawn for one update."""
+
+    classes: NDArray[np.int64]  # (n,) distinct
+    tries: int  # how many draws it took
+
+
+class LogUniformSampler:
+    """Draws distinct classes out of `classes`.
+
+    >>> sampler = LogUniformSampler(classes=1000, number=10)
+    >>> drawn = sampler.draw([1, 0])
+    >>> len(set(drawn.classes.tolist())), drawn.tries >= 10
+    (10, True)
+    """
+
+    def __init__(self, *, classes: int, number: int) -> None:
+        if not 1 <= number <= classes // 2:
+            raise InputError(
+                f"{number} negatives cannot be drawn from {classes} classes; take at most half, or the full softmax"
+            )
+        self.classes = classes
+        self.number = number
+        self.probabilities = np.log1p(1 / (np.arange(classes) + 1.0)) / np.log(classes + 1.0)
+
+    def draw(self, seed: Sequence[int]) -> Negatives:
+        """Draw anew; the same seed gives the same classes."""
+        random = np.random.default_rng(seed)
+        drawn = np.empty(0, dtype=np.int64)
+        while True:
+            more = np.exp(random.random(2 * self.number) * np.log(self.classes + 1.0)).astype(np.int64) - 1
+            drawn = np.concatenate([drawn, np.clip(more, 0, self.classes - 1)])
+            _, first_seen = np.unique(drawn, return_index=True)
+            if len(first_seen) >= self.number:
+                chosen = np.sort(first_seen)[: self.number]
+                return Negatives(drawn[chosen], tries=int(chosen[-1]) + 1)
+
+    def log_expected_counts(self, tries: int) -> NDArray[np.float64]:
+        """(V,) log(1 - (1 - p)^tries): how often, so to speak, each class was to be expected among the distinct."""
+        return np.log(-np.expm1(tries * np.log1p(-self.probabilities)))

@@ -1,0 +1,135 @@
+"""What one update reads: a window of the corpus for every row and direction, and the distinct words in it.
+
+The stream of a corpus is cut into as many contiguous rows as are read side by side. Forwards a row is read from its
+start, backwards from its end, a window an update, so that the state left by one window is the right start for the next.
+Everything follows from the number of the update and the seed: a run that goes on after a stop reads what it would have.
+
+G directions, T steps, R rows, W distinct words.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from queue import Empty, Queue
+from threading import Event, Thread
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.errors import InputError
+from elmore.pretraining.sampling import LogUniformSampler, Negatives
+
+Direction = Literal["forward", "backward"]
+
+BEGIN, END = 0, 1  # the first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read
+
+
+@dataclass(frozen=True)
+class Window:
+    """The input and the targets of one update."""
+
+    number: int  # of the update, from 0
+    types: NDArray[np.int64]  # (W,) the distinct words, as rows of the table of types
+    inputs: NDArray[np.int64]  # (G, T, R) which of them stands where
+    targets: NDArray[np.int64]  # (G, T, R) the classes to predict
+    negatives: Negatives | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowPlan:
+    """How a stream is read."""
+
+    rows: int  # of all processes together
+    steps: int = 20
+    seed: int = 1
+    directions: tuple[Direction, ...] = ("forward", "backward")
+
+    @property
+    def tokens(self) -> int:
+        """How many places of the stream one update reads."""
+        return self.rows * self.steps
+
+
+class Windows:
+    """The windows of a stream, by the number of the update."""
+
+    def __init__(
+        self,
+        stream: NDArray[np.uint32],
+        classes: NDArray[np.uint32],
+        plan: WindowPlan,
+        *,
+        sampler: LogUniformSampler | None = None,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        if plan.rows % processes:
+            raise InputError(f"{plan.rows} rows cannot be shared evenly by {processes} processes")
+        # A pair of input and target spans two places, so there is one pair less than places.
+        pairs = len(stream) - 1
+        self.per_epoch = pairs // plan.tokens
+        if self.per_epoch == 0:
+            raise InputError(
+                f"the corpus has {len(stream):,} tokens, too few for {plan.rows} rows of {plan.steps} steps; "
+                "use fewer rows"
+            )
+        self.stream, self.classes, self.plan, self.sampler = stream, classes, plan, sampler
+        self._stride = pairs // plan.rows
+        self._span = self.per_epoch * plan.steps  # of each row, the part that fills whole windows
+        share = plan.rows // processes
+        self._rows = np.arange(rank * share, (rank + 1) * share)
+
+    def __getitem__(self, number: int) -> Window:
+        epoch, place = divmod(number, self.per_epoch)
+        # What does not fill a window is left out, at another place in each epoch.
+        shift = np.random.default_rng([self.plan.seed, epoch]).integers(self._stride - self._span + 1)
+        starts = self._rows * self._stride + shift  # (R,)
+        read = place * self.plan.steps + np.arange(self.plan.steps)[:, None]  # (T, 1)
+        pairs = [self._pair(direction, starts, read) for direction in self.plan.directions]
+        inputs = np.stack([inputs for inputs, _ in pairs])
+        types, where = np.unique(inputs, return_inverse=True)
+        negatives = self.sampler.draw([self.plan.seed, number]) if self.sampler else None
+        return Window(number, types, where.reshape(inputs.shape), np.stack([targets for _, targets in pairs]), negatives)
+
+    def _pair(
+        self, direction: Direction, starts: NDArray[np.int64], read: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        forward = direction == "forward"
+        places = starts + read if forward else starts + self._span - read  # (T, R)
+        inputs = self.stream[places].astype(np.int64)
+        targets = self.stream[places + 1 if forward else places - 1].astype(np.int64)
+        opens, closes = (BEGIN, END) if forward else (END, BEGIN)
+        inputs[inputs == 0] = opens
+        targets[targets == 0] = closes
+        return inputs, self.classes[targets].astype(np.int64)
+
+    def ahead(self, first: int, last: int, *, most: int = 8) -> Iterator[Window]:
+        """The windows `first` to `last`, made by a thread while others are being used."""
+        queue: Queue[Window | BaseException | None] = Queue(maxsize=most)
+        stop = Event()
+
+        def fill() -> None:
+            try:
+                for number in range(first, last):
+                    if stop.is_set():
+                        return
+                    queue.put(self[number])
+                queue.put(None)
+            except BaseException as error:  # noqa: BLE001  # handed over to the thread that asked
+                queue.put(error)
+
+        thread = Thread(target=fill, daemon=True)
+        thread.start()
+        try:
+            while (item := queue.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stop.set()
+            while thread.is_alive():
+                # The thread may be waiting for a place in the queue.
+                try:
+                    queue.get(timeout=0.01)
+                except Empty:
+                    continue
