@@ -2,14 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig
-from elmore.errors import InputError
+from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.container import Container, Files, Overlay, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
@@ -97,8 +97,10 @@ def load(
     >>> load("tiny-random").config.dim
     32
     """
-    if name == TINY_NAME:
+    if name == TINY_NAME and options is None and weights is None:
         checkpoint = tiny_checkpoint()
+        if vocabulary is not None:
+            checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
     else:
         checkpoint = read_checkpoint(_container(name, options, weights, vocabulary))
     if token_embeddings is not None:
@@ -137,7 +139,7 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
         start = State(checkpoint.start["h"][:, :, None], checkpoint.start["c"][:, :, None])
     if device is not None:
-        network, start = network.to(device), start.to(device)
+        network, start = _moved(network, device), start.to(device)
     return Model(
         network=network,
         speller=Speller(checkpoint.config, vocabulary=checkpoint.vocabulary, characters=checkpoint.characters),
@@ -147,6 +149,17 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
         softmax=checkpoint.softmax,
         mixes=checkpoint.mixes,
     )
+
+
+def _moved(network: BiLM, device: str | torch.device) -> BiLM:
+    try:
+        return network.to(device)
+    except torch.OutOfMemoryError:
+        raise OutOfMemory(f"the model does not fit into the memory of {device}; take another device") from None
+    # Torch has no exception of its own for a device that it does not know, or was not built for.
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the device {str(device)!r} cannot be used here: {reason}") from None
 
 
 def _container(

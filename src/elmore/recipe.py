@@ -114,7 +114,7 @@ def recipe_names() -> list[str]:
     """The recipes that come with Elmore.
 
     >>> recipe_names()
-    ['medium', 'original', 'small', 'tiny']
+    ['elmore-en', 'medium', 'original', 'small', 'tiny']
     """
     folder = resources.files("elmore") / "recipes"
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))

@@ -10,14 +10,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
-from reference.published import PublishedModel
-from reference.strategies import published_models
-from reference.tensorflow_bundle import as_array, write_checkpoint_files
 
 from elmore.errors import ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint
 from elmore.formats.container import Files, folder
 from elmore.formats.tensorflow import TENSORFLOW
+from reference.published import PublishedModel
+from reference.random_models import random_published
+from reference.strategies import published_models
+from reference.tensorflow_bundle import as_array, write_checkpoint_files
 
 OPTIONS: dict[str, Any] = {
     "bidirectional": True,
@@ -35,19 +36,13 @@ OPTIONS: dict[str, Any] = {
 
 def variables(options: Mapping[str, Any] = OPTIONS, *, words: int = 7, seed: int = 0) -> dict[str, NDArray[Any]]:
     """What bilm-tf has for such options, with random values."""
-    model = random_model(options, seed)
+    model = random_published(seed, options)
     weights = {as_variable(name): values.astype(np.float32) for name, values in model.weights.items()}
     size = options["lstm"]["projection_dim"]
     softmax = {"lm/softmax/W": np.arange(words * size).reshape(words, size), "lm/softmax/b": np.arange(words)}
     weights |= {name: as_array(values) for name, values in softmax.items()}
     noted = {f"{name}/Adagrad": np.ones_like(values) for name, values in weights.items()}
     return weights | noted | {"global_step": as_array(7), "train_perplexity": as_array(0)}
-
-
-def random_model(options: Mapping[str, Any], seed: int) -> PublishedModel:
-    from reference.random_models import random_published
-
-    return random_published(seed, options)
 
 
 def as_variable(dumped: str) -> str:
@@ -101,9 +96,7 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_is_read_as_from_the_dump_that_bilm_tf_made(
-    fixtures: Path, tmp_path: Path, variant: str
-) -> None:
+def test_every_variant_is_read_as_from_the_dump_that_bilm_tf_made(fixtures: Path, tmp_path: Path, variant: str) -> None:
     source = fixtures / "variants" / variant
     weights: dict[str, NDArray[Any]] = {}
     with h5py.File(source / "weights.hdf5") as dump:
@@ -168,11 +161,11 @@ def test_the_softmax_is_read_when_it_is_called(model_folder: Path) -> None:
 def test_a_damaged_softmax_does_not_stand_in_the_way_of_the_model(model_folder: Path) -> None:
     data = model_folder / "model.ckpt-7.data-00000-of-00001"
     content = data.read_bytes()
-    bias = as_array(range(7)).tobytes()
-    data.write_bytes(content.replace(bias, bytes(len(bias))))
+    rows = as_array(range(7)).tobytes()  # they open both the weight and the bias
+    data.write_bytes(content.replace(rows, bytes(len(rows))))
     softmax = read(model_folder).softmax
     assert softmax is not None
-    with pytest.raises(FormatError, match="lm/softmax/b: its values do not match their checksum"):
+    with pytest.raises(FormatError, match="lm/softmax/W: its values do not match their checksum"):
         softmax()
 
 
@@ -235,14 +228,14 @@ def test_missing_files_are_named(model_folder: Path) -> None:
         read(model_folder)
     (model_folder / "checkpoint").unlink()
     (model_folder / "options.json").unlink()
-    with pytest.raises(ElmoreError, match="options.json is missing"):
+    with pytest.raises(ElmoreError, match=r"options\.json is missing"):
         read(model_folder)
 
 
 def test_a_cut_data_file_is_an_error_that_names_the_variable(model_folder: Path) -> None:
     data = model_folder / "model.ckpt-7.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(FormatError, match="model.ckpt-7: lm/CNN/.* it is cut short"):
+    with pytest.raises(FormatError, match=r"model\.ckpt-7: lm/CNN/.* it is cut short"):
         read(model_folder)
 
 

@@ -107,6 +107,7 @@ def test_a_data_file_that_is_cut_short_is_an_error_before_memory_is_taken() -> N
         (as_array([1]), {"more": field(1, 7)}, "TensorFlow's kind 7"),
         (as_array([1]), {"more": field(5, 3)}, r"3 bytes cannot hold shape \(1,\)"),
         (as_array([1]), {"offset": 2**62}, "the data file at 4"),
+        (as_array(np.ones([1] * 9)), {}, "4 bytes cannot hold shape"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(values: NDArray[Any], changes: dict[str, Any], reason: str) -> None:

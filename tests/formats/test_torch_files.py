@@ -70,7 +70,7 @@ def test_views_of_one_storage_are_read(load: Load, as_zip: bool) -> None:
 def test_a_dictionary_that_contains_itself_ends(load: Load) -> None:
     endless: dict[str, Any] = {"w": torch.ones(1)}
     endless["again"] = endless
-    assert len(load(saved(endless, as_zip=False))) < 10
+    assert load(saved(endless, as_zip=False)).keys() == {"w"}
 
 
 def test_a_file_saved_on_a_gpu_is_read_without_one(fixtures: Path) -> None:

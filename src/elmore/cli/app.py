@@ -11,7 +11,12 @@ import typer
 from elmore.cli.convert import convert
 from elmore.cli.embed import embed
 from elmore.cli.info import info
+from elmore.cli.perplexity import perplexity
+from elmore.cli.prepare import prepare
+from elmore.cli.pretrain import pretrain
 from elmore.cli.speaking import Quiet, Speech, Verbose
+from elmore.cli.substitutes import substitutes
+from elmore.cli.surprisal import surprisal
 from elmore.errors import ElmoreError
 from elmore.version import __version__
 
@@ -22,8 +27,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (embed, info, convert):
+for verb in (embed, info, convert, prepare, perplexity, surprisal, substitutes):
     app.command()(verb)
+# Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(pretrain)
 
 
 def _print_version(wanted: bool) -> None:
@@ -33,7 +40,7 @@ def _print_version(wanted: bool) -> None:
 
 
 Version = Annotated[
-    bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
+    bool, typer.Option("--version", "-V", help="Print the version.", metavar="", callback=_print_version, is_eager=True)
 ]
 
 
@@ -61,5 +68,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(141)
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"elmore: warning: {message}", file=sys.stderr)

@@ -4,18 +4,39 @@ import re
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmore.cli.model_options import ModelOption, OptionsFile, TokenEmbeddingsFile, VocabularyFile, WeightFile
-from elmore.cli.speaking import Quiet, Speech, Verbose
+from elmore.cli.model_options import (
+    COMPUTING,
+    Device,
+    ModelOption,
+    OptionsFile,
+    TokenEmbeddingsFile,
+    VocabularyFile,
+    WeightFile,
+)
+from elmore.cli.speaking import Quiet, Speech, Verbose, count
+from elmore.cli.text_options import (
+    PANEL,
+    Errors,
+    ErrorsOption,
+    InputFormatOption,
+    StateChoice,
+    Tokenized,
+    chosen_format,
+)
 from elmore.errors import InputError
+from elmore.text.reading import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from elmore.embedding.spool import Spool
+
+ALLENNLP = "As `allennlp elmo` did"
 
 
 class Layout(StrEnum):
@@ -32,61 +53,71 @@ class Dtype(StrEnum):
     float16 = "float16"
 
 
-class Errors(StrEnum):
-    """What to do about bytes that are not UTF-8."""
-
-    strict = "strict"
-    replace = "replace"
-
-
-class InputKind(StrEnum):
-    """What the input is."""
-
-    text = "text"
-    tokenized = "tokenized"
-    conllu = "conllu"
-    fasta = "fasta"
-
-
-class StateChoice(StrEnum):
-    """Where the reading of a sentence starts."""
-
-    fixed = "fixed"
-    carry = "carry"
-
-
 def embed(
     context: typer.Context,
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help="Text, CoNLL-U or FASTA; plain, gz, xz, zst; - for stdin.")
+        str, typer.Argument(metavar="FILE", help="Text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; - is stdin.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="vectors.h5, .parquet or .npz")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Ends in .h5, .parquet or .npz.")],
     model: ModelOption = None,
-    layers: Annotated[str, typer.Option(help="all, top, average, a number, or several as in 0,2.")] = "average",
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="A sentence a line, words separated by blanks: take them as they are.")
+    layers: Annotated[
+        str, typer.Option(metavar="WHICH", help="average, top, all, a number, or several: 0,2.")
+    ] = "average",
+    tokenized: Tokenized = False,
+    no_split: Annotated[
+        bool,
+        typer.Option("--no-split", help="A line is a sentence, blank ones too.", rich_help_panel=PANEL, metavar=""),
     ] = False,
-    split: Annotated[bool, typer.Option(help="Split lines of running text into sentences.")] = True,
-    input_format: Annotated[InputKind | None, typer.Option(help="By default the file's name tells.")] = None,
-    errors: Annotated[Errors, typer.Option(help="Bytes that are not UTF-8: stop, or replace them.")] = Errors.strict,
-    shard: Annotated[str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts, as in 3/8.")] = None,
-    dtype: Annotated[Dtype, typer.Option(help="The numbers in the file.")] = Dtype.float32,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
-    batch_tokens: Annotated[int, typer.Option(help="Positions in a batch, padding counted.")] = 2048,
+    input_format: InputFormatOption = None,
+    errors: ErrorsOption = Errors.strict,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Only the K-th of N parts, as in 3/8.", rich_help_panel=PANEL),
+    ] = None,
+    dtype: Annotated[
+        Dtype, typer.Option(metavar="TYPE", help="float32 or float16.", rich_help_panel="Output", show_choices=False)
+    ] = Dtype.float32,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Start over, whatever a stopped try got done.", rich_help_panel="Output", metavar=""
+        ),
+    ] = False,
+    device: Device = None,
+    batch_tokens: Annotated[
+        int, typer.Option(metavar="N", help="Words in a batch, padding counted.", rich_help_panel=COMPUTING)
+    ] = 2048,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Sentences in a batch, at most.", rich_help_panel=COMPUTING)
+    ] = None,
     state: Annotated[
         StateChoice | None,
-        typer.Option(help="Start each sentence from the model's state, or carry it on as the peers do."),
+        typer.Option(
+            metavar="HOW",
+            help="fixed starts each sentence alike; carry goes on from the batch before (of 64, or --batch-size).",
+            rich_help_panel=COMPUTING,
+            show_choices=False,
+            show_default="fixed",
+        ),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows of a batch; 64 when the state is carried.")] = None,
     layout: Annotated[
         Layout,
-        typer.Option(help="HDF5: ours, or that of `allennlp elmo`, which also implies --tokenized --state carry."),
+        typer.Option(
+            metavar="WHICH",
+            help="allennlp: its HDF5 layout; implies --tokenized and --state carry.",
+            rich_help_panel=ALLENNLP,
+            show_choices=False,
+        ),
     ] = Layout.default,
     forget_sentences: Annotated[
-        bool, typer.Option("--forget-sentences", help="allennlp layout: leave out sentence_to_index.")
+        bool,
+        typer.Option("--forget-sentences", help="Leave out sentence_to_index.", rich_help_panel=ALLENNLP, metavar=""),
     ] = False,
     use_sentence_keys: Annotated[
-        bool, typer.Option("--use-sentence-keys", help="allennlp layout: name datasets by their sentences.")
+        bool,
+        typer.Option(
+            "--use-sentence-keys", help="Name datasets by their sentences.", rich_help_panel=ALLENNLP, metavar=""
+        ),
     ] = False,
     options_file: OptionsFile = None,
     weight_file: WeightFile = None,
@@ -95,39 +126,42 @@ def embed(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Embed every word of FILE and write the vectors to a file that `elmore.open_vectors` reads back."""
+    """Embed every word of FILE into a file that `elmore.open_vectors` reads.
+
+    Stopped half-way, the same command goes on from where it was.
+    """
     speech = Speech.of(context, quiet=quiet, verbose=verbose)
     allennlp = layout is Layout.allennlp
     if (forget_sentences or use_sentence_keys) and not allennlp:
         raise InputError("--forget-sentences and --use-sentence-keys belong to --layout allennlp")
-    chosen_layers = _layers(layers)
-    part = _shard(shard)
-    if tokenized:
-        input_format = InputKind.tokenized
     if allennlp:
-        input_format = input_format or InputKind.tokenized
         state = state or StateChoice.carry
-    # Before the model is loaded: a wrong file name should not cost minutes.
+        tokenized = tokenized or (input_format is None and format_of(source) == "text")
     write = _writer(output, allennlp=allennlp, forget=forget_sentences, keys=use_sentence_keys)
 
-    from elmore.embedding.embedder import Embedder
-    from elmore.embedding.job import EmbedJob
-    from elmore.model import load
-    from elmore.progress import progress_bar
+    from elmore.embedding.job import EmbedJob, unfinished_work
 
     job = EmbedJob(
         source=source,
-        layers=chosen_layers,
+        layers=_layers(layers),
         dtype=dtype.value,
         state="carry" if state is StateChoice.carry else None,
         batch_tokens=batch_tokens,
         batch_size=batch_size,
-        input_format=input_format.value if input_format else None,
-        split=split,
+        input_format=chosen_format(source, input_format, tokenized=tokenized),
+        split=not no_split,
         errors=errors.value,
-        shard=part,
+        shard=_shard(shard),
         blank_lines=not allennlp,
+        fresh=fresh,
     )
+    # Before the model is loaded: a wrong file name should not cost minutes.
+    job.check(output)
+
+    from elmore.embedding.embedder import Embedder
+    from elmore.model import load
+    from elmore.progress import progress_bar
+
     loaded = load(
         model,
         options=options_file,
@@ -136,14 +170,18 @@ def embed(
         token_embeddings=token_embeddings,
         device=device,
     )
+    speech.add(f"model: {loaded.card.name or loaded.card.source}, {loaded.config.parameters:,} parameters, on {loaded.device}")
+    started = monotonic()
     with progress_bar("embedding", show=speech.progress) as progress:
         try:
             summary = job.run(Embedder(loaded), output, write=write, progress=progress)
         except KeyboardInterrupt:
-            speech.say(f"stopped; the same command goes on from where it was ({output}.partial)")
+            kept = unfinished_work(output).exists()
+            speech.say(f"stopped; {'the same command goes on from where it was' if kept else 'nothing was kept'}")
             raise typer.Exit(130) from None
-    resumed = f", {summary.resumed_after:,} of them by an earlier try" if summary.resumed_after else ""
-    speech.say(f"wrote {output}: {summary.sentences:,} sentences{resumed}, {summary.tokens:,} words")
+    resumed = f" ({summary.resumed_after:,} of them by an earlier try)" if summary.resumed_after else ""
+    speech.say(f"wrote {output}: {count(summary.sentences, 'sentence')}{resumed}, {count(summary.words, 'word')}")
+    speech.add(f"took {monotonic() - started:.1f} s")
 
 
 def _writer(output: Path, *, allennlp: bool, forget: bool, keys: bool) -> "Callable[[Spool, Path], None]":

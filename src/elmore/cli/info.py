@@ -6,75 +6,107 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmore.cli.model_options import MODEL_HELP, OptionsFile, VocabularyFile, WeightFile
-from elmore.cli.speaking import Quiet, Speech, Verbose
+from elmore.cli.speaking import Quiet, Speech, Verbose, count
 from elmore.errors import InputError
 from elmore.version import __version__
 
 if TYPE_CHECKING:
+    from elmore.config import ModelConfig
     from elmore.model import Model
 
 
 def info(
     context: typer.Context,
     model: Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP)] = None,
+    system: Annotated[bool, typer.Option("--system", help="Tell about this machine instead.", metavar="")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every detail.", metavar="")] = False,
     options_file: OptionsFile = None,
     weight_file: WeightFile = None,
     vocab: VocabularyFile = None,
-    system: Annotated[bool, typer.Option("--system", help="Tell about this machine instead of a model.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Tell a model's sizes, layers, format, parameters, checksum, tokeniser, and where it came from."""
+    """Tell what a model is: sizes, format, checksum, tokeniser, where it came from."""
     Speech.of(context, quiet=quiet, verbose=verbose)
     if system:
         facts = _system_facts()
-    elif model is None and options_file is None:
+    elif model is None and options_file is None and weight_file is None:
         raise InputError("name a model, as in: elmore info tiny-random; or ask for --system")
     else:
         from elmore.model import load
 
-        facts = _model_facts(load(model, options=options_file, weights=weight_file, vocabulary=vocab))
+        loaded = load(model, options=options_file, weights=weight_file, vocabulary=vocab)
+        facts = _every_detail(loaded) if as_json else _model_facts(loaded)
     if as_json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
-    else:
-        width = max(map(len, facts))
-        for name, value in facts.items():
-            print(f"{name:<{width}}  {_as_text(value)}")
+        return
+    width = max(map(len, facts))
+    for name, fact in facts.items():
+        if fact:
+            print(f"{name:<{width}}  {fact}")
 
 
-def _model_facts(model: "Model") -> dict[str, Any]:
+def _model_facts(model: "Model") -> dict[str, str]:
+    """What a person wants to know; what there is nothing to say of is left empty."""
     config, card = model.config, model.card
-    characters = config.characters
-    reads = []
-    if characters:
-        reads.append(f"{characters.alphabet}, up to {characters.max_characters} characters a word")
-    if config.word_dim:
-        reads.append(f"{config.n_words:,} words")
-    warm = f"warm: {card.start_state_from}" if card.start_state == "warm" else "zeros"
+    mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
+    habits = {"lower case": card.text.lowercase, "escaped": card.text.escape}
+    directions = f"two directions of {config.vector_dim}" if config.bidirectional else "forward only"
     return {
-        "name": card.name or "(none)",
+        "name": card.name,
         "description": card.description,
         "licence": card.licence or "not stated",
         "source": card.source,
         "format": card.format,
+        "parameters": f"{config.parameters:,}",
+        "layers": f"{config.num_layers}: the words alone, and {count(config.lstm_layers, 'LSTM layer')}",
+        "vector size": f"{config.dim} ({directions})",
+        "LSTM": _what_its_lstm_is(config),
+        "reads": _what_it_reads(config),
+        "vocabulary": count(len(model.vocabulary), "word") if model.vocabulary else "",
+        "softmax": "kept" if model.softmax is not None else "",
+        "mixes": f"{mixes}, learnt for a task" if mixes else "",
+        "tokenizer": ", ".join([card.text.tokenizer, card.text.language, *(name for name in habits if habits[name])]),
+        "start state": f"warm: {card.start_state_from}" if card.start_state == "warm" else "zeros",
+        "sha256": model.fingerprint(),
+    }
+
+
+def _what_it_reads(config: "ModelConfig") -> str:
+    reads = []
+    if characters := config.characters:
+        filters = ", ".join(f"{number} x {width}" for width, number in characters.filters)
+        reads.append(
+            f"{characters.alphabet}, up to {characters.max_characters - 2} a word; filters (number x width) {filters}; "
+            f"{count(characters.n_highways, 'highway')}"
+        )
+    if config.word_dim:
+        reads.append(f"a table of {config.n_words:,} words")
+    return " and ".join(reversed(reads))
+
+
+def _what_its_lstm_is(config: "ModelConfig") -> str:
+    def clipped(bound: float | None) -> str:
+        return "" if bound is None else f" clipped at {bound:g}"
+
+    parts = [f"{config.cell_dim} cells{clipped(config.cell_clip)}"]
+    if config.lstm_projection:
+        parts.append(f"projected to {config.vector_dim}{clipped(config.projection_clip)}")
+    parts.append(f"{'with' if config.skip_connections else 'without'} skip connections")
+    return ", ".join(parts)
+
+
+def _every_detail(model: "Model") -> dict[str, Any]:
+    config = model.config
+    return {
+        "card": model.card.to_dict(),
+        "config": config.to_dict(),
         "parameters": config.parameters,
-        "layers": config.num_layers,
-        "vector size": config.dim,
-        "directions": config.directions,
-        "LSTM": f"{config.lstm_layers} layers of {config.cell_dim} cells, each direction {config.vector_dim}",
-        "skip connections": config.skip_connections,
-        "clips": f"cell {config.cell_clip or 'none'}, projection {config.projection_clip or 'none'}",
-        "reads": " and ".join(reads),
-        "filters": [list(pair) for pair in characters.filters] if characters else [],
-        "highways": characters.n_highways if characters else 0,
-        "vocabulary": len(model.vocabulary) if model.vocabulary else 0,
+        "num_layers": config.num_layers,
+        "dim": config.dim,
+        "vocabulary": len(model.vocabulary) if model.vocabulary else None,
         "softmax": model.softmax is not None,
         "mixes": sum(name.endswith(".scalars") for name in model.mixes or ()),
-        "tokenizer": f"{card.text.tokenizer} ({card.text.language})",
-        "lower case": card.text.lowercase,
-        "escaped": card.text.escape,
-        "start state": warm,
         "sha256": model.fingerprint(),
     }
 
@@ -84,23 +116,13 @@ def _system_facts() -> dict[str, Any]:
 
     import torch
 
+    gpus = [f"cuda:{number} {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
     return {
         "elmore": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),
         "threads": torch.get_num_threads(),
-        "devices": [f"cuda:{n} {torch.cuda.get_device_name(n)}" for n in range(torch.cuda.device_count())] or ["cpu"],
+        "devices": ", ".join(["cpu", *gpus]),
         "recurrence": "reference (plain torch)",
     }
-
-
-def _as_text(value: object) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case list():
-            return ", ".join(" x ".join(map(str, item)) if isinstance(item, list) else str(item) for item in value)
-    return str(value)

@@ -1,19 +1,37 @@
 """The options by which every verb is told which model to use."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from elmore.model import Model
+IN_PIECES = "A model in pieces"
+COMPUTING = "Computing"
 
-MODEL_HELP = "A folder, archive, file, address (https://…), or known name."
+MODEL_HELP = "A folder, archive, file, address or known name."
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
-OptionsFile = Annotated[str | None, typer.Option(help="options.json of a pair, a path or an address.")]
-WeightFile = Annotated[str | None, typer.Option(help="weights.hdf5 of a pair, a path or an address.")]
-VocabularyFile = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file, a word a line.")]
+OptionsFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Its options.json, a path or an address.", rich_help_panel=IN_PIECES),
+]
+WeightFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Its weights.hdf5, a path or an address.", rich_help_panel=IN_PIECES),
+]
+VocabularyFile = Annotated[
+    Path | None,
+    typer.Option("--vocab", metavar="FILE", help="Its vocabulary, a word a line.", rich_help_panel=IN_PIECES),
+]
 TokenEmbeddingsFile = Annotated[
-    Path | None, typer.Option(help="Precomputed word vectors (HDF5) for --vocab, instead of the character encoder.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Word vectors (HDF5) for --vocab, used instead of its character encoder.",
+        rich_help_panel=IN_PIECES,
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:1, mps ...", rich_help_panel=COMPUTING),
 ]

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more, and show tracebacks.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", metavar="")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more, and show tracebacks.", metavar="")]
 
 
 @dataclass(frozen=True)
@@ -39,3 +39,17 @@ class Speech:
         """A line for the user, unless quiet."""
         if not self.quiet:
             print(text, file=sys.stderr)
+
+    def add(self, text: str) -> None:
+        """A line for the user who asked for more."""
+        if self.verbose and not self.quiet:
+            print(text, file=sys.stderr)
+
+
+def count(number: int, what: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "sentence"), count(1200, "word")
+    ('1 sentence', '1,200 words')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

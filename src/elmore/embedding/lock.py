@@ -32,7 +32,7 @@ def lock(path: Path, *, what: str) -> IO[bytes]:
     return file
 
 
-_TAKEN = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK, errno.EDEADLK)
+_TAKEN = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
 
 # A file with the pid of its holder would do on any system, but outlives a holder that is killed.
 if sys.platform == "win32":

@@ -102,6 +102,7 @@ class Spool:
             "label_offsets": Column(folder / "label_offsets", "<i8"),
         }
         self.totals = Totals()
+        self._on_disk: Totals | None = None
         self._state = folder / "spool.json"
         self._lock = folder / "lock"
         self._description = {**self.job, "vectors": {"dim": dim, "layers": layers, "dtype": dtype}}
@@ -145,18 +146,21 @@ class Spool:
         with self._last_commit_stands():
             for name, column in self.columns.items():
                 column.write(rows[name])
-        self.totals = after
+            self.totals = after
         if monotonic() > self._commit_due:
             self.commit()
 
     def commit(self) -> None:
         """Put on disk, for good, all that was appended; this happens by itself every few seconds and at the end."""
+        self._commit_due = monotonic() + COMMIT_SECONDS
+        if self.totals == self._on_disk:
+            return
         with self._last_commit_stands():
             for column in self.columns.values():
                 column.sync()
             with writing(self._state) as unfinished:
                 unfinished.write_text(json.dumps({"job": self._description, "totals": self.totals._asdict()}))
-        self._commit_due = monotonic() + COMMIT_SECONDS
+        self._on_disk = self.totals
 
     def __iter__(self) -> Iterator[EmbeddedSentence]:
         """Every sentence in order, a few in memory at a time; the arrays are read-only."""
@@ -179,7 +183,8 @@ class Spool:
         with writing(path) as beside:
             try:
                 yield unfinished
-                unfinished.replace(beside)
+                # Not a plain rename: the final name may be a link that leads to another disk.
+                shutil.move(unfinished, beside)
             finally:
                 unfinished.unlink(missing_ok=True)
 
@@ -201,13 +206,8 @@ class Spool:
         self.close()
 
     def _open(self, *, fresh: bool) -> None:
-        if not self.folder.parent.is_dir():
-            raise NotFound(f"{self.folder}: the folder {self.folder.parent} does not exist; make it first")
-        self.folder.mkdir(exist_ok=True)
-        # The folder will be removed one day, so it must be nobody else's.
-        if not self._lock.exists() and any(self.folder.iterdir()):
-            raise InputError(f"{self.folder}: is in the way; it is needed for unfinished work, so move it elsewhere")
-        with ExitStack() as held:
+        with self._last_commit_stands(), ExitStack() as held:
+            _make_folder(self.folder, known_by=self._lock.name)
             held.enter_context(lock(self._lock, what=str(self.folder)))
             self.totals = Totals() if fresh else self._committed()
             for name, column in self.columns.items():
@@ -228,10 +228,12 @@ class Spool:
             job, totals = dict(state["job"]), Totals(**state["totals"])
         except (ValueError, KeyError, TypeError):
             return self._start_over()
+        if totals.sentences == 0:
+            return Totals()
         if changes := _changes(job, self._description):
             raise InputError(
                 f"{self.folder}: holds the unfinished work of another job ({'; '.join(changes)}); "
-                "finish that one with the options it had, or delete the folder to start over"
+                "finish that one with the options it had, or delete the folder to start over (--fresh does it)"
             )
         return totals if self._holds(totals) else self._start_over()
 
@@ -266,8 +268,8 @@ class Spool:
                 self._release()
             if isinstance(error, OSError) and not isinstance(error, ElmoreError):
                 raise ElmoreError(
-                    f"{self.folder}: cannot be written: {error.strerror or error}; mend that and run the same job "
-                    "again, it will go on from where it is"
+                    f"{self.folder}: cannot be written: {error.strerror or error}; when that is mended, "
+                    "the same job goes on from here"
                 ) from error
             raise
 
@@ -282,6 +284,18 @@ class Spool:
             vectors = np.moveaxis(columns["vectors"].span(start, end), 0, -2)
             own = words[start - offsets[0] : end - offsets[0]]
             yield EmbeddedSentence(number, own, labels[i] or None, vectors)
+
+
+def _make_folder(folder: Path, *, known_by: str) -> None:
+    if not folder.parent.is_dir():
+        raise NotFound(f"{folder}: the folder {folder.parent} does not exist; make it first")
+    if not folder.exists():
+        folder.mkdir(exist_ok=True)
+    # It will be removed one day, so it must be nobody else's.
+    elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / known_by).exists()):
+        raise InputError(
+            f"{folder}: is in the way; unfinished work goes to a folder of that name, so move it elsewhere"
+        )
 
 
 def _texts(data: Column, offsets: NDArray[Any]) -> list[str]:

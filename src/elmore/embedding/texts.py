@@ -30,6 +30,7 @@ def encode_text(text: str) -> bytes:
 def slice_texts(data: Sliceable, offsets: Sliceable, start: int, stop: int) -> list[str]:
     """Texts `start` to `stop`, read from where they lie.
 
+    >>> import numpy as np
     >>> slice_texts(np.frombuffer(b"onetwothree", np.uint8), np.array([0, 3, 6, 11]), 1, 3)
     ['two', 'three']
     """

@@ -1,6 +1,7 @@
 """Word vectors that were computed before, over the whole stream: text repeats, and a word is encoded once."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from threading import Lock
 
 import torch
@@ -11,10 +12,13 @@ from elmore.text.batch import Batch
 
 DEFAULT_BYTES = 64 * 2**20
 
-# Words are encoded in groups of a multiple of this. Matrix products round a row differently when there are few rows, and
-# a word must have the same vector, to the bit, whichever words it was encoded with.
+# Words are encoded in groups of a multiple of this. Matrix products round a row differently when there are few rows,
+# and a word must have the same vector, to the bit, whichever words it was encoded with.
 GROUP = 16
 LARGEST_GROUP = 1024
+
+# About what a word costs beside its vector: its letters, and its place in the table's index.
+WORD_BYTES = 200
 
 
 class WordCache:
@@ -22,48 +26,75 @@ class WordCache:
 
     def __init__(self, encoder: WordEncoder, *, vector_dim: int, max_bytes: int = DEFAULT_BYTES) -> None:
         self._encoder = encoder
-        self._capacity = max(max_bytes // (4 * vector_dim), 1)
-        self._vectors: OrderedDict[str, Tensor] = OrderedDict()
+        self._capacity = max(max_bytes // (4 * vector_dim + WORD_BYTES), 1)
+        # One table, because a small tensor for each word takes several times the memory of its numbers.
+        self._table: Tensor | None = None  # (capacity, P)
+        self._rows: OrderedDict[str, int] = OrderedDict()  # in the table; least recently used first
         self._weights: tuple[tuple[int, int], ...] = ()
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._vectors)
+        return len(self._rows)
 
     def vectors(self, batch: Batch) -> Tensor:
         """(W, P) the vectors of the batch's distinct words."""
         with self._lock:
             self._forget_if_trained()
-            known = self._vectors
-            missing = [number for number, word in enumerate(batch.words) if word not in known]
-            fresh = self._encode(batch, missing)
-            rows = []
-            for word in batch.words:
-                if word in fresh:
-                    rows.append(fresh[word])
-                else:
-                    known.move_to_end(word)
-                    rows.append(known[word])
-            known.update(fresh)
-            while len(known) > self._capacity:
-                known.popitem(last=False)
-            return torch.stack(rows)
+            missing = [number for number, word in enumerate(batch.words) if word not in self._rows]
+            if not missing:
+                return self._recalled(batch.words)
+            fresh = self._encoded(batch, missing)
+            if len(missing) == len(batch.words):
+                vectors = fresh
+            else:
+                known = [number for number, word in enumerate(batch.words) if word in self._rows]
+                vectors = fresh.new_empty(len(batch.words), fresh.shape[1])
+                vectors[missing] = fresh
+                vectors[known] = self._recalled([batch.words[number] for number in known])
+            self._remember([batch.words[number] for number in missing], fresh)
+            return vectors
 
-    def _encode(self, batch: Batch, missing: list[int]) -> dict[str, Tensor]:
-        fresh: dict[str, Tensor] = {}
-        for start in range(0, len(missing), LARGEST_GROUP):
-            group = missing[start : start + LARGEST_GROUP]
+    def _encoded(self, batch: Batch, numbers: list[int]) -> Tensor:
+        """(len(numbers), P) the vectors of some of the batch's words, computed."""
+        groups = []
+        for start in range(0, len(numbers), LARGEST_GROUP):
+            group = numbers[start : start + LARGEST_GROUP]
             filled = group + group[:1] * (-len(group) % GROUP)
             vectors = self._encoder(batch.inputs.select(torch.tensor(filled, device=batch.positions.device)))
-            # Rows of their own, so that one remembered word does not keep its whole group in memory.
-            fresh.update((batch.words[number], vector.clone()) for number, vector in zip(group, vectors, strict=False))
-        return fresh
+            groups.append(vectors[: len(group)])
+        return torch.cat(groups)
+
+    def _recalled(self, words: Sequence[str]) -> Tensor:
+        assert self._table is not None
+        for word in words:
+            self._rows.move_to_end(word)
+        return self._table[[self._rows[word] for word in words]]
+
+    def _remember(self, words: list[str], vectors: Tensor) -> None:
+        words, vectors = words[-self._capacity :], vectors[-self._capacity :]
+        if self._table is None:
+            # An ordinary tensor, which may be written to later both inside and outside of inference mode.
+            with torch.inference_mode(mode=False):
+                self._table = vectors.new_empty(self._capacity, vectors.shape[1])
+        try:
+            for word in words:
+                full = len(self._rows) == self._capacity
+                self._rows[word] = self._rows.popitem(last=False)[1] if full else len(self._rows)
+            self._table[[self._rows[word] for word in words]] = vectors
+        except BaseException:
+            # Stopped half-way, by Ctrl-C say: an index that does not fit its table would give wrong vectors for good.
+            self._forget()
+            raise
 
     def _forget_if_trained(self) -> None:
         weights = _versions(self._encoder)
         if weights != self._weights:
-            self._vectors.clear()
+            self._forget()
             self._weights = weights
+
+    def _forget(self) -> None:
+        self._rows.clear()
+        self._table = None
 
 
 def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:

@@ -16,8 +16,7 @@ from elmore.formats.allennlp import ALLENNLP
 from elmore.formats.checkpoint import Card, Checkpoint
 from elmore.formats.container import Container
 from elmore.formats.elmoformanylangs import ELMOFORMANYLANGS
-from elmore.formats.finite import check_finite
-from elmore.formats.folder import FOLDER
+from elmore.formats.folder import FOLDER, FOLDER_INT8
 from elmore.formats.format import Format
 from elmore.formats.hdf5 import HDF5
 from elmore.formats.tensorflow import TENSORFLOW
@@ -26,7 +25,7 @@ __all__ = ["FORMATS", "Card", "Checkpoint", "Format", "read_checkpoint", "write_
 
 # The first that recognises its files reads them, so those with the most telling files come first. A TensorFlow
 # checkpoint comes before the weights.hdf5 that was made from it, because it also has the softmax.
-FORMATS = (FOLDER, TENSORFLOW, ELMOFORMANYLANGS, ALLENNLP, HDF5)
+FORMATS = (FOLDER, FOLDER_INT8, TENSORFLOW, ELMOFORMANYLANGS, ALLENNLP, HDF5)
 
 
 def read_checkpoint(container: Container) -> Checkpoint:
@@ -35,8 +34,6 @@ def read_checkpoint(container: Container) -> Checkpoint:
         form = _recognised(container)
         checkpoint = form.read(container)
         checkpoint.check()
-        for name, tensor in checkpoint.tensors.items():
-            check_finite(name, tensor)
     card, softmax = checkpoint.card, checkpoint.softmax
     return replace(
         checkpoint,

@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import posixpath
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -17,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar, cast
 
-from elmore.errors import ElmoreError, FormatError, NotFound, shortened
+from elmore.errors import ElmoreError, FormatError, NotFound, located, shortened
 
 # Weights hardly shrink when packed, so that far less than this is seen in honest archives.
 _MOST_UNPACKED = 200  # times the size of the archive
 _ALWAYS_ALLOWED = 64 << 20
+_BOMB = f"would unpack to more than {_MOST_UNPACKED} times its size; that is no model"
 
 T = TypeVar("T")
 
@@ -32,12 +34,10 @@ class Zip:
     def __init__(self, path: Path) -> None:
         self.archive = path
         self.where = str(path)
-        with readable(self.where), zipfile.ZipFile(path) as archive:
+        with unpacked(self.where), located(path), zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if sum(member.file_size for member in members) > _most_bytes(path):
-                raise FormatError(
-                    f"{path}: would unpack to more than {_MOST_UNPACKED} times its size; that is no model"
-                )
+                raise FormatError(_BOMB)
         self.members = _below_common_folder({member.filename: member for member in members})
 
     def names(self) -> list[str]:
@@ -50,7 +50,7 @@ class Zip:
             raise FormatError(f"{name}: packed by another method than deflate; unpack the archive first")
         if member.flag_bits & 1:
             raise FormatError(f"{name}: encrypted; unpack the archive with its password first")
-        with readable(name), zipfile.ZipFile(self.archive) as archive:
+        with unpacked(name), zipfile.ZipFile(self.archive) as archive:
             return archive.read(member)
 
     def open(self, name: str) -> BinaryIO:
@@ -68,11 +68,11 @@ class Tar:
         self.archive = path
         self.where = str(path)
         spans: dict[str, _Span] = {}
-        with readable(self.where), _unpacked(path) as stream:
-            bounded = _Bounded(stream, _most_bytes(path))
-            with tarfile.open(fileobj=cast(BinaryIO, bounded), mode="r:") as archive:
+        with unpacked(self.where), located(path), _opened(path) as stream:
+            guarded = _Guarded(stream, _most_bytes(path))
+            with tarfile.open(fileobj=cast(BinaryIO, guarded), mode="r:") as archive:
                 for member in archive:
-                    if member.isfile() and not member.issparse():
+                    if member.isfile() and not member.issparse() and member.size >= 0:
                         spans[member.name] = _Span(member.offset_data, member.size)
         self.spans = _below_common_folder(spans)
 
@@ -81,7 +81,7 @@ class Tar:
 
     def read(self, name: str) -> bytes:
         span = lookup(self.spans, name)
-        with readable(name), _unpacked(self.archive) as stream:
+        with unpacked(name), _opened(self.archive) as stream:
             stream.seek(span.start)
             content = stream.read(span.size)
         if len(content) != span.size:
@@ -98,37 +98,46 @@ class Tar:
 
 def open_archive(path: Path) -> Zip | Tar | None:
     """The archive at a path, known by its first bytes; None if it is none."""
-    with readable(str(path)):
+    with unpacked(str(path)):
         with path.open("rb") as file:
             head = file.read(4)
         if head in (b"PK\3\4", b"PK\5\6"):
             archive = Zip(path)
             # torch.save writes zip archives too; such a file is one thing, and for torch to read.
             return None if {"data.pkl", "version"} <= set(archive.names()) else archive
-        with _unpacked(path) as stream:
+        with _opened(path) as stream:
             is_tar = stream.read(262).endswith(b"ustar")
         return Tar(path) if is_tar else None
 
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Say by the file's name whatever goes wrong while it is read or unpacked."""
+    """Say by the file's name if the system does not let it be read."""
     try:
         yield
-    except ElmoreError:
+    except NotFound:  # one of ours, and an OSError as well
         raise
     except FileNotFoundError:
         raise NotFound(f"{name}: no such file") from None
     except OSError as error:
-        if error.errno is not None:
-            raise FormatError(f"{name}: cannot be read: {error.strerror}") from None
         # What the unpackers find comes without a number of the operating system.
-        raise FormatError(f"{name}: damaged ({error}); fetch it again") from None
+        why = f"cannot be read: {error.strerror}" if error.errno is not None else f"damaged ({error}); fetch it again"
+        raise FormatError(f"{name}: {why}") from None
+
+
+@contextmanager
+def unpacked(name: str) -> Iterator[None]:
+    """Say by the file's name whatever goes wrong while it is unpacked."""
+    try:
+        with readable(name):
+            yield
+    except ElmoreError:
+        raise
     except _DAMAGE as error:
         raise FormatError(f"{name}: damaged ({str(error)[:100] or type(error).__name__}); fetch it again") from None
 
 
-# What zipfile, tarfile and the unpackers were seen to raise on damaged archives, or are documented to.
+# What zipfile, tarfile and the unpackers were seen to raise on damaged archives.
 _DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -136,10 +145,11 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     ValueError,
-    OverflowError,
+    ArithmeticError,
     LookupError,
     NotImplementedError,
     RecursionError,
+    struct.error,
 )
 
 
@@ -155,8 +165,11 @@ class _Span(NamedTuple):
     size: int
 
 
-class _Bounded:
-    """A stream that refuses to be read, or passed over, further than its bound."""
+class _Guarded:
+    """A stream that is read forwards, and not beyond its bound.
+
+    tarfile asks for whatever an archive says, and can be led in a circle by one with sizes below zero.
+    """
 
     def __init__(self, stream: BinaryIO, bound: int) -> None:
         self.stream, self.bound = stream, bound
@@ -173,8 +186,10 @@ class _Bounded:
         return self.stream.tell()
 
     def _check(self, position: int) -> None:
+        if position < self.stream.tell():
+            raise FormatError("damaged: it leads back into itself")
         if position > self.bound:
-            raise FormatError(f"would unpack to more than {_MOST_UNPACKED} times its size; that is no model")
+            raise FormatError(_BOMB)
 
 
 def _most_bytes(path: Path) -> int:
@@ -188,7 +203,7 @@ _UNPACKERS: dict[bytes, Callable[[Path], object]] = {
 }
 
 
-def _unpacked(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BinaryIO:
     """The file's content, decompressed if its first bytes say that it is compressed."""
     with path.open("rb") as file:
         unpack = _UNPACKERS.get(file.read(2))

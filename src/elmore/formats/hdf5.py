@@ -22,13 +22,12 @@ from elmore.formats.container import Container
 from elmore.formats.format import Format
 from elmore.formats.hdf5_files import list_arrays
 from elmore.formats.json_files import read_json, write_json
-from elmore.formats.options import config_from_options as config_from_options  # noqa: PLC0414
 from elmore.formats.options import options_from_config
-from elmore.formats.vocabulary_files import find_vocabulary, vocabulary_text
+from elmore.formats.vocabulary_files import find_vocabulary, vocabulary_content
 
-# The likeliest first; what fits a name further left is taken for certain.
+# The likeliest first: what fits one of them is not compared with what fits the next.
 _OPTIONS = ("options.json", "*options*.json")
-_WEIGHTS = ("weights.hdf5", "model.hdf5", "lm_weights.hdf5", "*_weights.hdf5", "*.h*5")
+_WEIGHTS = ("weights.hdf5", "model.hdf5", "lm_weights.hdf5", "*_weights.hdf5", "*.hdf5", "*.h5")
 
 
 def recognise(container: Container) -> bool:
@@ -59,7 +58,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
     import h5py  # here, because it takes a while and reading does without it
 
     options = options_from_config(checkpoint.config)
-    words = vocabulary_text(checkpoint.vocabulary) if checkpoint.vocabulary is not None else None
+    words = vocabulary_content(checkpoint.vocabulary) if checkpoint.vocabulary is not None else None
     with writing_folder(path, replaces=("options.json", "weights.hdf5", "vocab.txt")) as folder:
         write_json(options, folder / "options.json")
         # The layout that every version of the HDF5 library reads, and the only one that we do.
@@ -67,7 +66,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
             for name, values in arrays_from_tensors(checkpoint.config, checkpoint.tensors):
                 file.create_dataset(name, data=values, track_times=False)
         if words is not None:
-            (folder / "vocab.txt").write_text(words, encoding="utf-8", newline="\n")
+            (folder / "vocab.txt").write_bytes(words)
     left = {"softmax": checkpoint.softmax, "start state": checkpoint.start, "layer mixes": checkpoint.mixes}
     if behind := [what for what, value in left.items() if value is not None]:
         warnings.warn(

@@ -1,9 +1,10 @@
 """Read the arrays of an HDF5 file that may come from anybody.
 
-Not through the HDF5 library. Of 150,000 damaged weight files it crashed the process on two and hung on four, and it
-opens other files of this machine where a file tells it to. Weight files are written in a small part of HDF5, which is
-read here; the rest is refused by name. That part is h5py's default layout (superblock 0, groups with symbol tables,
-which `hdf5_structure` walks through) and arrays of floats, in one piece or in chunks, plain or compressed by gzip.
+Not through the HDF5 library. Of 150,000 damaged weight files it crashed the process on two and did not come back from
+four within ten seconds, and it opens other files of this machine where a file tells it to. Weight files are written in
+a small part of HDF5, which is read here; the rest is refused by name. That part is h5py's default layout (superblock 0,
+groups with symbol tables, which `hdf5_structure` walks through) and arrays of floats, in one piece or in chunks, plain
+or compressed by gzip.
 
 No array takes more memory than the file can fill.
 """
@@ -42,7 +43,7 @@ class StoredArray:
             return _shape(self._message(DATASPACE))
 
     def read(self) -> NDArray[np.float32]:
-        """The values as float32, whatever kind of float is stored."""
+        """The values as float32, whatever kind of float is stored; perhaps read-only."""
         shape = self.shape
         with located(self.name):
             if not math.prod(shape):

@@ -21,9 +21,9 @@ _LINK_INFO, _LINK, _CONTINUATION, _SYMBOL_TABLE = 2, 6, 16, 17
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _ROOT = 56  # where a superblock of version 0 has the table entry of the root group
-_BUDGET = 1 << 26  # bytes of structure; a published model has some thousands
+_BUDGET = 1 << 24  # bytes of structure; a published model has some thousands
 _PRICE = 64  # of any read, however short
-_DEEPEST = 32  # groups in groups
+_LONGEST_NAME = 255  # with those of all groups around it
 _ENTRY = 40  # bytes of a symbol table's entry
 _SHARED = 2  # flag: the message holds the address of another message
 
@@ -73,11 +73,11 @@ def headers(structure: Structure) -> Iterator[tuple[str, Header]]:
     while waiting:
         name, address = waiting.pop()
         header = _header(structure, address)
+        if len(name) > _LONGEST_NAME:
+            raise FormatError("the file is damaged: its groups lead too deep, or their names are too long")
         if _SYMBOL_TABLE in header:
             children = list(_symbols(structure, header[_SYMBOL_TABLE]))
             waiting += [(f"{name}/{child}".lstrip("/"), place) for child, place in reversed(children)]
-            if name.count("/") > _DEEPEST:
-                raise FormatError("the file is damaged: its groups lead too deep")
         elif _LINK_INFO in header or _LINK in header:
             raise FormatError(f"the group {name or '/'} is {_NEWER}")
         else:
@@ -119,11 +119,11 @@ def _root(structure: Structure) -> int:
 
 
 def _header(structure: Structure, address: int) -> Header:
-    version, count, size = unpack("BxH4xI4x", structure.read(address, 16))
+    version, count, first = unpack("BxH4xI4x", structure.read(address, 16))
     if version != 1:
         newer = structure.read(address, 4) == b"OHDR"
         raise FormatError(f"the file is {_NEWER}" if newer else "the file is damaged: a header is none")
-    blocks = [(address + 16, size)]
+    blocks = [(address + 16, first)]
     header: Header = {}
     for start, length in blocks:  # grows while it is walked
         block = structure.read(start, length)
@@ -163,7 +163,7 @@ def _symbols(structure: Structure, message: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _name(names: bytes, offset: int) -> str:
-    end = names.find(b"\0", offset)
+    end = names.find(b"\0", offset, offset + _LONGEST_NAME)
     try:
         name = names[offset:end].decode("utf-8")
     except UnicodeDecodeError:

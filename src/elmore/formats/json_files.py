@@ -22,4 +22,5 @@ def read_json(container: Container, name: str) -> dict[str, Any]:
 
 
 def write_json(values: dict[str, Any], path: Path) -> None:
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    """Write an object so that it reads back; as ASCII, because JSON may hold what UTF-8 cannot."""
+    path.write_bytes(json.dumps(values, indent=2).encode("ascii") + b"\n")

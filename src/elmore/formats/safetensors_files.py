@@ -1,9 +1,8 @@
-"""Named tensors in a safetensors file: plain float32 numbers, all of them finite."""
+"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 that is widened to them."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -14,6 +13,7 @@ from elmore.errors import FormatError, located, shortened
 from elmore.formats.archives import readable
 from elmore.formats.container import Container
 from elmore.formats.finite import check_finite
+from elmore.formats.int8 import widened
 
 Shape = tuple[int, ...]
 
@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 def read_tensors(container: Container, name: str) -> dict[str, Tensor]:
     """All tensors of a file."""
     with readable(name), located(name):
-        tensors = _load(container, name)
+        tensors = widened(_load(container, name))
         for key, tensor in tensors.items():
             if tensor.dtype != torch.float32:
                 raise FormatError(f"{key} holds {tensor.dtype}; float32 is needed")
@@ -39,8 +39,12 @@ def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> 
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    path.touch()
+    usual = path.stat().st_mode
     # Through NumPy, which does not mind tensors that share their memory.
-    save_file({name: np.ascontiguousarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}, path)
+    save_file({name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}, path)
+    # The library makes files that only their owner may read; a model is to be shared.
+    path.chmod(usual)
 
 
 def _load(container: Container, name: str) -> dict[str, Tensor]:

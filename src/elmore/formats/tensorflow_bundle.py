@@ -21,7 +21,8 @@ OpenShard = Callable[[int, int], BinaryIO]  # which data file, of how many
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
 _LONGEST_NAME = 1024  # names share their beginnings in the file, so a small index could hold huge ones
-_PIECE = 1 << 23
+_MOST_DIMENSIONS = 8
+_PIECE = 1 << 23  # bytes read at once
 
 # TensorFlow's numbers for the kinds of values that a language model may hold.
 _KINDS: dict[int, np.dtype[Any]] = {
@@ -113,8 +114,9 @@ def _read_array(file: BinaryIO, entry: BundleEntry) -> NDArray[Any]:
     if entry.kind not in _KINDS:
         raise FormatError(f"values of TensorFlow's kind {entry.kind} are not supported; a biLM holds float32 (kind 1)")
     kind = _KINDS[entry.kind]
-    if math.prod(entry.shape) * kind.itemsize != entry.size:
-        raise FormatError(f"{entry.size} bytes cannot hold shape {entry.shape} of {kind.name}; the index is damaged")
+    if len(entry.shape) > _MOST_DIMENSIONS or math.prod(entry.shape) * kind.itemsize != entry.size:
+        shape = str(entry.shape)[:60]
+        raise FormatError(f"{entry.size} bytes cannot hold shape {shape} of {kind.name}; the index is damaged")
     end = file.seek(0, 2)
     if entry.offset + entry.size > end:
         raise FormatError(
@@ -134,7 +136,7 @@ def _read_array(file: BinaryIO, entry: BundleEntry) -> NDArray[Any]:
     return values.view(kind).reshape(entry.shape)
 
 
-# ---- the table of the index: footer, block of addresses, blocks of entries ----
+# The table of the index: a footer, a block of addresses, blocks of entries.
 
 
 def _table(index: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -188,7 +190,7 @@ def _handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
     return (offset, size), position
 
 
-# ---- protocol-buffer messages: a tag with a field's number and wire type, then its value ----
+# Protocol-buffer messages: for each field a tag with its number and wire type, then its value.
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -9,6 +9,7 @@ it a second time that nothing of the file is run.
 import pickle
 import pickletools
 import struct
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from elmore.errors import FormatError, located
+from elmore.errors import ElmoreError, FormatError, located
 from elmore.formats.container import Container
 
 _ZIP = b"PK\x03\x04"
@@ -33,7 +34,6 @@ _STORAGES = {
     for kind in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
 }
 _MOST_INSTRUCTIONS = 10_000_000
-_DEEPEST = 4
 
 # What torch.load and pickletools were seen to raise on damaged files.
 _DAMAGE = (
@@ -50,15 +50,17 @@ _DAMAGE = (
     EOFError,
     OSError,
     MemoryError,
+    SystemError,
 )
 
 
 def load_tensors(container: Container, name: str) -> dict[str, Tensor]:
     """All tensors of a torch file, on the CPU; those of dictionaries in dictionaries get dotted names."""
-    with located(name), container.open(name) as file:
+    # Warnings are for those who write such files; what a reader must know becomes an error.
+    with located(name), container.open(name) as file, warnings.catch_warnings(action="ignore"):
         try:
             return _load(file)
-        except FormatError:
+        except ElmoreError:
             raise
         except _DAMAGE as error:
             reason = (str(error).splitlines() or [""])[0][:120]
@@ -74,23 +76,17 @@ def _load(file: BinaryIO) -> dict[str, Tensor]:
         records = _look_through_archive(file, size)
     elif start == _LEGACY:
         records = None
-        _look_through_pickles(file, size)
+        for _ in range(5):  # the magic number, the version, the machine, the object, the order of the values
+            _look_through_pickle(file, size)
     else:
         raise FormatError("this is not a file that torch.save wrote, or its beginning is damaged")
     file.seek(0)
     content = torch.load(file, map_location="cpu", weights_only=True)
     if records is None and file.seek(0, 1) != size:
         raise FormatError("some of its values belong to no tensor; the file is damaged")
-    tensors: dict[str, Tensor] = {}
-    _flatten(content, "", tensors)
+    tensors = _flattened(content)
     _check_storages(tensors, records)
     return tensors
-
-
-def _look_through_pickles(file: BinaryIO, size: int) -> None:
-    """Check the five pickles of the old layout: magic number, version, machine, the object, the order of the values."""
-    for _ in range(5):
-        _look_through_pickle(file, size)
 
 
 def _look_through_archive(file: BinaryIO, size: int) -> Counter[int]:
@@ -133,15 +129,21 @@ def _look_through_pickle(file: Any, size: int) -> None:
             raise FormatError(f"a tensor claims {number} values and the file has {size} bytes; the file is damaged")
 
 
-def _flatten(content: object, prefix: str, tensors: dict[str, Tensor]) -> None:
+def _flattened(content: object) -> dict[str, Tensor]:
     if not isinstance(content, Mapping):
         raise FormatError(f"it holds a {type(content).__name__} where a dictionary of tensors was expected")
-    for key, value in content.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Tensor):
-            tensors[name] = value.detach()
-        elif isinstance(value, Mapping) and name.count(".") < _DEEPEST:
-            _flatten(value, f"{name}.", tensors)
+    tensors: dict[str, Tensor] = {}
+    waiting: list[tuple[str, Mapping[Any, Any]]] = [("", content)]
+    seen = {id(content)}  # a pickle can make a dictionary that contains itself
+    while waiting:
+        prefix, mapping = waiting.pop()
+        for key, value in mapping.items():
+            if isinstance(value, Tensor):
+                tensors[f"{prefix}{key}"] = value.detach()
+            elif isinstance(value, Mapping) and id(value) not in seen:
+                seen.add(id(value))
+                waiting.append((f"{prefix}{key}.", value))
+    return tensors
 
 
 def _check_storages(tensors: Mapping[str, Tensor], records: Counter[int] | None) -> None:

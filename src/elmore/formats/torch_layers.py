@@ -25,9 +25,11 @@ def take(tensors: Mapping[str, Tensor], name: str, *shape: int) -> Tensor:
         raise FormatError(f"{name} has shape {tuple(tensor.shape)}; the configuration needs {shape}")
     if not tensor.is_floating_point():
         raise FormatError(f"{name} holds {tensor.dtype}; float32 is needed")
-    if not tensor.isfinite().all():
+    # A copy, because tensors of one file may share their memory.
+    values = tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+    if not values.isfinite().all():
         raise FormatError(f"{name} holds values that are no numbers (nan or infinite); the file is damaged")
-    return tensor.to(torch.float32)
+    return values
 
 
 def convolutions(tensors: Mapping[str, Tensor], prefix: str, config: CharacterConfig) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ import io
 from fnmatch import fnmatchcase
 
 from elmore.errors import CannotExpress, FormatError, shortened
-from elmore.formats.archives import readable
+from elmore.formats.archives import unpacked
 from elmore.formats.container import Container
 from elmore.text.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ def read_vocabulary(container: Container, name: str) -> Vocabulary:
     """Read one file of the published layout; an error that names it where it is none."""
     content = container.read(name)
     if content.startswith(b"\x1f\x8b"):
-        with readable(name):
+        with unpacked(name):
             content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise FormatError(f"{name}: larger than any vocabulary")
@@ -40,15 +40,20 @@ def read_vocabulary(container: Container, name: str) -> Vocabulary:
         raise FormatError(f"{name}: not UTF-8 at byte {error.start}; save the vocabulary as UTF-8") from None
 
 
-def vocabulary_text(vocabulary: Vocabulary) -> str:
-    """The text of a file that reads back as this vocabulary; CannotExpress where a word cannot stand in one."""
+def vocabulary_content(vocabulary: Vocabulary) -> bytes:
+    r"""What to write into vocab.txt; CannotExpress where its readers would get another word out of it.
+
+    >>> vocabulary_content(Vocabulary(["<S>", "</S>", "cat"]))
+    b'<S>\n</S>\ncat\n'
+    """
     text = "".join(f"{word}\n" for word in vocabulary.words)
-    # Its readers strip every line, split at line ends and skip one word, so what they get may be something else.
-    got = Vocabulary.parse(text).words
-    for word, read_back in zip(vocabulary.words, [*got, *[None] * len(vocabulary)], strict=False):
-        if word != read_back:
-            raise CannotExpress(f"vocab.txt cannot hold the word {word!r}; write the format folder")
-    return text
+    if Vocabulary.parse(text) != vocabulary:
+        lost = next(word for word in vocabulary.words if Vocabulary.parse(f"{word}\n").words != (word,))
+        raise CannotExpress(f"vocab.txt cannot hold the word {lost!r}; write the format folder")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CannotExpress(f"vocab.txt cannot hold {text[error.start]!r}, which UTF-8 has no bytes for") from None
 
 
 def _candidates(container: Container) -> list[str]:

@@ -7,13 +7,16 @@ used for loss and gradients at once, and forgotten: kept, they would be the larg
 N positions, P vector size, V classes, K candidates.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-POSITIONS_AT_ONCE = 4096
+from elmore.kernels.scores import normalize_
+
+SCORES_AT_ONCE = 2**27
 
 
 class Candidates(NamedTuple):
@@ -31,50 +34,86 @@ def cross_entropy(
     candidates: Candidates | None = None,
 ) -> Tensor:
     """() the sum over all positions of -log p(target), in float32 or better; without candidates over all classes."""
-    loss: Tensor = _CrossEntropy.apply(hidden, targets, weight, bias, candidates)  # type: ignore[no-untyped-call]
+    choice = _Choice.of(hidden, targets, weight, bias, candidates)
+    if not torch.is_grad_enabled():
+        return torch.stack([part.losses.sum() for part in choice.parts(hidden)]).sum()
+    loss: Tensor = _CrossEntropy.apply(hidden, targets, weight, bias, choice)  # type: ignore[no-untyped-call]
     return loss
 
 
-class _CrossEntropy(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candidates: Candidates | None
-    ) -> Tensor:
+class _Part(NamedTuple):
+    """A chunk of n positions."""
+
+    where: slice
+    probabilities: Tensor  # (n, K) of the candidates; 0 for the right class, which is counted by itself
+    true: Tensor  # (n,) the score of the right class
+    total: Tensor  # (n,) the logarithm of the sum over all
+
+    @property
+    def losses(self) -> Tensor:
+        return self.total - self.true
+
+
+class _Choice(NamedTuple):
+    """The right class of each position, and what it stands against."""
+
+    rows: Tensor  # (K, P) the candidates
+    offsets: Tensor  # (K,) what is added to their scores
+    right: Tensor  # (N, P)
+    right_offsets: Tensor  # (N,)
+    columns: Tensor  # (N,) where the right class is itself a candidate
+    classes: Tensor | None  # (K,) which classes the candidates are; None for all
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls, hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candidates: Candidates | None
+    ) -> "_Choice":
         exact = torch.promote_types(hidden.dtype, torch.float32)
-        right = weight[targets].to(hidden.dtype)  # (N, P)
-        right_bias = bias[targets].to(exact)
+        right, right_bias = weight[targets].to(hidden.dtype), bias[targets].to(exact)
         if candidates is None:
-            rows, offsets, column = weight.to(hidden.dtype), bias.to(exact), targets
-        else:
-            classes, expected = candidates.classes, candidates.log_expected_counts.to(exact)
-            rows = weight[classes].to(hidden.dtype)  # (K, P)
-            offsets = bias[classes].to(exact) - expected[classes]
-            right_bias = right_bias - expected[targets]
-            column = _columns(classes, len(weight))[targets]  # (N,) where the target is a candidate
-        loss = torch.zeros((), dtype=exact, device=hidden.device)
+            return cls(weight.to(hidden.dtype), bias.to(exact), right, right_bias, targets, None)
+        classes, expected = candidates.classes, candidates.log_expected_counts.to(exact)
+        return cls(
+            rows=weight[classes].to(hidden.dtype),
+            offsets=bias[classes].to(exact) - expected[classes],
+            right=right,
+            right_offsets=right_bias - expected[targets],
+            columns=_columns(classes, len(weight))[targets],
+            classes=classes,
+        )
+
+    def parts(self, hidden: Tensor) -> Iterator[_Part]:
+        """All positions, a chunk at a time."""
+        exact = self.offsets.dtype
+        at_once = max(SCORES_AT_ONCE // len(self.rows), 1)
+        for start in range(0, len(hidden), at_once):
+            where = slice(start, start + at_once)
+            true = (hidden[where].to(exact) * self.right[where].to(exact)).sum(-1) + self.right_offsets[where]
+            scores = torch.mm(hidden[where], self.rows.t())
+            total = normalize_(scores, self.offsets, true, self.columns[where])
+            yield _Part(where, scores, true, total)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Loss and gradients in one pass over the scores."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, choice: _Choice) -> Tensor:
+        loss = choice.offsets.new_zeros(())
         d_hidden = torch.empty_like(hidden)
-        d_right = torch.empty(len(targets), dtype=exact, device=hidden.device)
-        d_rows = torch.zeros(rows.shape, dtype=exact, device=hidden.device)
-        d_offsets = torch.zeros_like(offsets)
-        for start in range(0, len(targets), POSITIONS_AT_ONCE):
-            part = slice(start, start + POSITIONS_AT_ONCE)
-            h = hidden[part]
-            true = (h.to(exact) * right[part].to(exact)).sum(-1) + right_bias[part]  # (n,)
-            scores = torch.mm(h, rows.t()).to(exact) + offsets  # (n, K)
-            # The right class is counted by itself, so it must not stand among the candidates too.
-            places = torch.arange(scores.shape[1], device=scores.device)
-            scores = scores.masked_fill(places == column[part, None], float("-inf"))
-            total = torch.logaddexp(scores.logsumexp(-1), true)
-            loss += (total - true).sum()
-            d_scores = (scores - total[:, None]).exp().to(hidden.dtype)
-            d_true = (true - total).exp() - 1
-            d_right[part] = d_true
-            d_hidden[part] = torch.addmm(d_true[:, None].to(hidden.dtype) * right[part], d_scores, rows)
-            d_rows += torch.mm(d_scores.t(), h)
-            d_offsets += d_scores.sum(0, dtype=exact)
+        d_right = torch.empty_like(choice.right_offsets)
+        d_rows = choice.offsets.new_zeros(choice.rows.shape)
+        d_offsets = torch.zeros_like(choice.offsets)
+        for part in choice.parts(hidden):
+            where, d_scores = part.where, part.probabilities  # of every candidate its own: none of them is right
+            loss += part.losses.sum()
+            d_right[where] = d_true = (-part.losses).exp() - 1
+            d_hidden[where] = torch.addmm(d_true[:, None].to(hidden.dtype) * choice.right[where], d_scores, choice.rows)
+            d_rows += torch.mm(d_scores.t(), hidden[where])
+            d_offsets += d_scores.sum(0, dtype=d_offsets.dtype)
         ctx.save_for_backward(hidden, targets, d_hidden, d_right, d_rows, d_offsets)
-        ctx.classes = None if candidates is None else candidates.classes
-        ctx.weight_shape = weight.shape
+        ctx.classes, ctx.weight_shape = choice.classes, weight.shape
         return loss
 
     @staticmethod

@@ -48,7 +48,10 @@ class LanguageModel(nn.Module):
         )
         with rounding:
             vectors = self.network.words(words)
-        top, after = self._read(vectors.to(dtype)[inputs], state, dropout=dropout)
+        # Gathered in float32, because the gradients of frequent words are sums over thousands of places.
+        exact = vectors.to(torch.promote_types(dtype, torch.float32))
+        x = exact.index_select(0, inputs.flatten()).to(dtype).view(*inputs.shape, -1)
+        top, after = self._read(x, state, dropout=dropout)
         losses = [
             cross_entropy(hidden.flatten(0, 1), target.flatten(), self.softmax_weight, self.softmax_bias, candidates)
             for hidden, target in zip(top, targets, strict=True)

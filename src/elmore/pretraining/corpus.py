@@ -117,7 +117,8 @@ class CorpusWriter:
         """Write the manifest: these facts, between the name of the format and the checksums of all files."""
         whole = {"format": FORMAT, "version": VERSION, **facts, "files": {name: self.files[name] for name in FILES}}
         text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-        (self.folder / MANIFEST).write_bytes(text.encode("utf-8", "surrogateescape"))
+        # A file name need not be UTF-8; as \udc80 and the like, which is JSON too, it is kept.
+        (self.folder / MANIFEST).write_bytes(text.encode("utf-8", "backslashreplace"))
 
     def _whole(self, name: str, content: bytes) -> None:
         (self.folder / name).write_bytes(content)

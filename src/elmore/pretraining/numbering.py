@@ -8,6 +8,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from elmore.text.tokenizing import Tokenizer
 
 BOUNDARY, DOCUMENT = 0, 1  # the numbers of <S> and </S>, which no word of the text can have
 
-CHUNK = 1 << 22  # numbers read back at a time
+CHUNK = 1 << 21  # numbers read back at a time
 
 
 class NumberedBlock(NamedTuple):
@@ -77,9 +78,7 @@ class Draft:
         """The word types, by their number."""
         return list(self._numbers)
 
-    def write(
-        self, blocks: Iterable[str], *, style: TextStyle, workers: int, progress: Progress | None = None
-    ) -> None:
+    def write(self, blocks: Iterable[str], *, style: TextStyle, workers: int, progress: Progress | None = None) -> None:
         """Number all blocks, in several processes; the draft does not depend on how many."""
         with self.path.open("wb") as file:
             for block in map_in_order(partial(number_block, style=style), blocks, workers=workers):
@@ -107,7 +106,8 @@ class Draft:
         opens = stream == DOCUMENT
         self._opening = bool(opens[-1]) if len(opens) else False
         followed = np.append(opens[1:], True)  # by another opening, or by the next block, which brings it again
-        return stream[~(opens & followed)]
+        kept: NDArray[np.uint32] = stream[~(opens & followed)]
+        return kept
 
 
 _MARKS = frozenset((BEGIN, END))
@@ -115,9 +115,7 @@ _MARKS = frozenset((BEGIN, END))
 
 def _numbers() -> defaultdict[str, int]:
     """Words by number, where a new word takes the next one."""
-    numbers = defaultdict[str, int](None, {BEGIN: BOUNDARY, END: DOCUMENT})
-    numbers.default_factory = numbers.__len__
-    return numbers
+    return defaultdict(count(2).__next__, {BEGIN: BOUNDARY, END: DOCUMENT})
 
 
 def _sentences(line: str, style: TextStyle) -> Iterable[str]:

@@ -1,8 +1,8 @@
 """Raw text becomes a corpus on disk that the trainer reads memory-mapped.
 
 Three passes, none of which holds the text: split, tokenise and number every sentence into a draft (the long one, shared
-by many processes); count the words of each part; write both parts with the words renumbered by falling count. The result
-depends on the input and the options alone, to the byte.
+by many processes); count the words of each part; write both parts with the words renumbered by falling count. To the
+byte, the result depends on the input and the options alone.
 """
 
 import os
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.files import DecodingErrors, name_of, writing_folder
-from elmore.pretraining.account import changed_words, dropped_text, part_facts
+from elmore.pretraining.account import account
 from elmore.pretraining.corpus import CLASSES, COUNTS, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
 from elmore.pretraining.documents import blocks_of, read_documents
 from elmore.pretraining.holdout import held_out, split_off
 from elmore.pretraining.inputs import CorpusFormat, Inputs, find_inputs
 from elmore.pretraining.numbering import Draft
 from elmore.pretraining.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
+from elmore.pretraining.type_table import TypeTable
 from elmore.progress import Progress
 from elmore.text.style import TextStyle, TokenizerName
 from elmore.text.tokenizing import Tokenizer
@@ -34,7 +35,7 @@ DEFAULT_HELDOUT = 0.005
 
 
 def prepare(
-    inputs: Sequence[str],
+    inputs: Sequence[str | Path],
     output: str | Path,
     *,
     input_format: CorpusFormat | None = None,
@@ -69,22 +70,75 @@ def prepare(
             message = "the input is one document, so nothing was held out; put blank lines between documents"
             warnings.warn(message, InputWarning, stacklevel=2)
 
-        words = draft.words
-        train_counts, heldout_counts = _counts(draft, held, types=len(words))
-        ranking = _ranking(words, train_counts)
-        types, train_counts, heldout_counts = [words[n] for n in ranking], train_counts[ranking], heldout_counts[ranking]
-        vocabulary = given or most_frequent(types, train_counts, size=vocab_size or DEFAULT_VOCAB_SIZE)
-        unknown = vocabulary.index[UNKNOWN]
-        classes = np.array([vocabulary.index.get(word, unknown) for word in types], dtype=np.uint32)
+        types = TypeTable.of(draft, held)
+        vocabulary = given or most_frequent(types.words, types.train, size=vocab_size or DEFAULT_VOCAB_SIZE)
         if given:
-            warn_if_unfit(given, types, train_counts, where=str(vocab))
+            warn_if_unfit(given, types.words, types.train, where=str(vocab))
+        unknown = vocabulary.index[UNKNOWN]
+        classes = np.array([vocabulary.index.get(word, unknown) for word in types.words], dtype=np.uint32)
 
         writer = CorpusWriter(folder)
-        _write_streams(writer, draft, held, ranking)
+        _write_streams(writer, draft, held, types)
         draft.path.unlink()
-        writer.words(TYPES, types)
-        writer.numbers(COUNTS, train_counts + _opening_boundary(train_counts), "<u8")
+        writer.words(TYPES, types.words)
+        writer.numbers(COUNTS, types.train, "<u8")
         writer.words(VOCABULARY, vocabulary.words)
         writer.numbers(CLASSES, classes, "<u4")
-        ...
+        origin = f"the file {vocab}" if given else "the most frequent words of the training part"
+        writer.manifest(
+            {
+                "written_by": f"elmore {__version__}",
+                "text": asdict(style),
+                **account(types, held, is_unknown=classes == unknown, dropped=found.dropped + draft.dropped),
+                "vocabulary": {"words": len(vocabulary), "origin": origin},
+                "seed": seed,
+                "heldout_share": heldout,
+                "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
+            }
+        )
     return Corpus.open(output)
+
+
+def _check_options(*, vocab_size: int | None, vocab: str | Path | None, heldout: float, workers: int | None) -> None:
+    if vocab_size is not None and vocab is not None:
+        raise InputError(
+            "--vocab-size and --vocab were both given; a vocabulary is either counted or taken from a file"
+        )
+    if vocab_size is not None and vocab_size < 4:
+        raise InputError(f"--vocab-size is {vocab_size}; it must be at least 4: <S>, </S>, <UNK> and a word")
+    if not 0 <= heldout < 1:
+        raise InputError(f"--heldout is {heldout}; it must be a share from 0 to below 1, as in 0.005")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers is {workers}; it must be at least 1")
+
+
+def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle:  # noqa: A002
+    if format == "fasta" and lowercase:
+        raise InputError("--lowercase is for text; the residues of FASTA are read in capitals")
+    tokenizers: dict[CorpusFormat, TokenizerName] = {"text": "moses", "tokenized": "whitespace", "fasta": "characters"}
+    style = TextStyle(tokenizer=tokenizers[format], language=language, lowercase=lowercase)
+    # Tried out here, so that what it has to say about the language is said before the work, and once.
+    Tokenizer(style).tokenize("")
+    return style
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _lines(found: Inputs, errors: DecodingErrors, dropped: Counter[str]) -> Iterator[str]:
+    for file in found.files:
+        yield from read_documents(file, format=found.format, errors=errors, dropped=dropped)
+
+
+def _write_streams(writer: CorpusWriter, draft: Draft, held: NDArray[np.bool_], types: TypeTable) -> None:
+    with writer.stream(TRAIN) as train, writer.stream(HELDOUT) as heldout:
+        for parts in split_off(draft.chunks(), held):
+            train.append(types.renumbered[parts.train])
+            heldout.append(types.renumbered[parts.heldout])
+
+
+def _size(file: str) -> int | None:
+    """The bytes of a file; of a pipe nobody can say."""
+    return Path(file).stat().st_size if Path(file).is_file() else None

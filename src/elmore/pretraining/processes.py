@@ -19,9 +19,7 @@ _Result = TypeVar("_Result")
 AHEAD = 3
 
 
-def map_in_order(
-    function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
-) -> Iterator[_Result]:
+def map_in_order(function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int) -> Iterator[_Result]:
     """Like `map`, in several processes; items are taken only a few ahead of the results.
 
     The function must be one that can be imported by name. Little work is done here: one item starts no process.

@@ -43,12 +43,20 @@ class LogUniformSampler:
         random = np.random.default_rng(seed)
         drawn = np.empty(0, dtype=np.int64)
         while True:
-            more = np.exp(random.random(2 * self.number) * np.log(self.classes + 1.0)).astype(np.int64) - 1
+            more = np.exp(random.random(4 * self.number) * np.log(self.classes + 1.0)).astype(np.int64) - 1
             drawn = np.concatenate([drawn, np.clip(more, 0, self.classes - 1)])
-            _, first_seen = np.unique(drawn, return_index=True)
-            if len(first_seen) >= self.number:
-                chosen = np.sort(first_seen)[: self.number]
+            fresh = np.flatnonzero(self._first_times(drawn))
+            if len(fresh) >= self.number:
+                chosen = fresh[: self.number]
                 return Negatives(drawn[chosen], tries=int(chosen[-1]) + 1)
+
+    def _first_times(self, drawn: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the draws were the first of their class."""
+        order = np.arange(len(drawn))
+        first = np.empty(self.classes, dtype=np.int64)
+        # Written from last to first, so that the first is what stays.
+        first[drawn[::-1]] = order[::-1]
+        return first[drawn] == order
 
     def log_expected_counts(self, tries: int) -> NDArray[np.float64]:
         """(V,) log(1 - (1 - p)^tries): how often, so to speak, each class was to be expected among the distinct."""

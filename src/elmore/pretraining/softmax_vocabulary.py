@@ -15,7 +15,7 @@ from elmore.text.vocabulary import Vocabulary
 MARKS = (BEGIN, END, UNKNOWN)
 
 
-def most_frequent(types: Sequence[str], counts: NDArray[np.uint64], *, size: int) -> Vocabulary:
+def most_frequent(types: Sequence[str], counts: NDArray[np.int64], *, size: int) -> Vocabulary:
     """The three marks and the first of the types that occur in training, which stand by falling count.
 
     >>> most_frequent(["<S>", "</S>", "the", "cat", "held"], np.array([3, 0, 5, 1, 0]), size=5).words
@@ -49,9 +49,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return vocabulary
 
 
-def warn_if_unfit(
-    vocabulary: Vocabulary, types: Sequence[str], counts: NDArray[np.uint64], *, where: str
-) -> None:
+def warn_if_unfit(vocabulary: Vocabulary, types: Sequence[str], counts: NDArray[np.int64], *, where: str) -> None:
     """Warn if a vocabulary from a file was clearly made for other text than this, or not sorted by frequency."""
     by_class = np.zeros(len(vocabulary), dtype=np.int64)
     unknown = 0
@@ -62,7 +60,9 @@ def warn_if_unfit(
             unknown += count
     share = unknown / (unknown + int(by_class.sum()))
     if share > 0.2:
-        _warn(f"{where}: {share:.0%} of the corpus's words are not in it; was it made for another case or tokenisation?")
+        _warn(
+            f"{where}: {share:.0%} of the corpus's words are not in it; was it made for another case or tokenisation?"
+        )
     if _is_unsorted(by_class):
         _warn(
             f"{where}: its words do not stand by falling frequency, as sampled softmax takes for granted; "

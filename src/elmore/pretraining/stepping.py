@@ -21,8 +21,10 @@ from elmore.network.state import State
 from elmore.pretraining.windows import Window
 from elmore.recipe import Training
 from elmore.text.spelling import WordInputs
+from elmore.training.row_adam import RowAdam
 
 WORDS_BLOCK = 1024
+CHARACTERS_BLOCK = 8
 PASSES_BEFORE_CAPTURE = 3
 
 
@@ -34,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 class Stepper:
-    """Holds all that changes in training: the model, the optimizer, and the state that rows carry on."""
+    """Holds all that changes in training: the model, its optimizers, and the state that rows carry on."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Stepper:
         training: Training,
         *,
         rows: int,
+        characters_needed: NDArray[np.int64] | None = None,  # of all types
         class_probabilities: NDArray[np.float64] | None = None,  # (V,) of the sampler
         module: nn.Module | None = None,  # the model wrapped for many processes
     ) -> None:
@@ -50,13 +53,14 @@ class Stepper:
         self.training = training
         self.device = model.softmax_bias.device
         self.state = State.zeros(model.config, rows=rows).to(self.device)
-        self.optimizer = make_optimizer(model, training)
+        self.optimizers = make_optimizers(model, training)
         self._module = module or model
         self._words = words.to(self.device)
+        self._characters_needed = characters_needed
         self._probabilities = None
         if class_probabilities is not None:
             self._probabilities = torch.from_numpy(class_probabilities).float().to(self.device)
-        self._graphs: dict[int, _Graph] = {}
+        self._graphs: dict[tuple[int, int], _Graph] = {}
 
     def step(self, windows: Sequence[Window], rate: float) -> Outcome:
         """Read the windows one after another and take one step along the mean of their gradients."""
@@ -70,28 +74,36 @@ class Stepper:
         for parameter, gradient in zip(self.model.parameters(), total, strict=False):
             parameter.grad = gradient
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
         return Outcome(torch.stack(outcomes).mean(dim=0), norm)
 
     def _read(self, window: Window) -> Tensor:
         """(G,) the losses of one window; its gradients stand in the parameters, the state has gone on."""
         graphed = self.device.type == "cuda" and self._module is self.model
         inputs = _Inputs.of(window, self.device, fill=WORDS_BLOCK if graphed else 1)
+        width = self._width(window)
         if not graphed:
-            self.optimizer.zero_grad()
-            return self._pass(inputs)
-        words = len(inputs.types)
-        if words not in self._graphs:
-            self._graphs[words] = _Graph(self, inputs)
-        return self._graphs[words].replay(inputs)
+            self.model.zero_grad()
+            return self._pass(inputs, width)
+        shape = len(inputs.types), width
+        if shape not in self._graphs:
+            self._graphs[shape] = _Graph(self, inputs, width)
+        return self._graphs[shape].replay(inputs)
 
-    def _pass(self, window: "_Inputs") -> Tensor:
+    def _width(self, window: Window) -> int:
+        """How many characters the longest word of a window needs, rounded up so that there are few graphs."""
+        if self._characters_needed is None:
+            return 0
+        return int(-(-self._characters_needed[window.types].max() // CHARACTERS_BLOCK) * CHARACTERS_BLOCK)
+
+    def _pass(self, window: "_Inputs", width: int) -> Tensor:
         """Forward and backward, without a glance at any value, so that it can be captured."""
         words = self._words.select(window.types)
         if words.characters is not None:
-            words = words._replace(characters=words.characters.long())
+            words = words._replace(characters=words.characters[:, :width].long())
         losses, after = self._module(
             words,
             window.inputs,
@@ -143,7 +155,7 @@ class _Inputs(NamedTuple):
 class _Graph:
     """Forward and backward of windows with one number of words, captured once."""
 
-    def __init__(self, stepper: Stepper, window: _Inputs) -> None:
+    def __init__(self, stepper: Stepper, window: _Inputs, width: int) -> None:
         self._parameters = list(stepper.model.parameters())
         self._window = _Inputs(*(tensor.clone() for tensor in window))
         before = State(stepper.state.h.clone(), stepper.state.c.clone())
@@ -151,13 +163,13 @@ class _Graph:
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(PASSES_BEFORE_CAPTURE):
-                stepper.optimizer.zero_grad()
-                stepper._pass(self._window)
+                stepper.model.zero_grad()
+                stepper._pass(self._window, width)
         torch.cuda.current_stream().wait_stream(aside)
-        stepper.optimizer.zero_grad()
+        stepper.model.zero_grad()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self._losses = stepper._pass(self._window)
+            self._losses = stepper._pass(self._window, width)
         self._gradients = [parameter.grad for parameter in self._parameters]
         # The trial passes have moved the state on; the capture itself computes nothing.
         stepper.state.h.copy_(before.h)
@@ -172,14 +184,18 @@ class _Graph:
         return self._losses.clone()
 
 
-def make_optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:
-    """The optimizer a recipe asks for."""
+def make_optimizers(model: LanguageModel, training: Training) -> list[torch.optim.Optimizer]:
+    """The optimizers a recipe asks for, together responsible for all parameters."""
+    rate = training.learning_rate
     if training.optimizer == "adagrad":
         # As in the original: accumulators start at one, so the first updates are no larger than later ones.
-        return torch.optim.Adagrad(
-            model.parameters(), lr=training.learning_rate, initial_accumulator_value=1.0, eps=1e-10
-        )
-    fused = next(model.parameters()).is_cuda
-    return torch.optim.AdamW(
-        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused
-    )
+        return [torch.optim.Adagrad(model.parameters(), lr=rate, initial_accumulator_value=1.0, eps=1e-10)]
+    tables = [model.softmax_weight, model.softmax_bias]
+    if model.network.words.table is not None:
+        tables.append(model.network.words.table)
+    others = [parameter for parameter in model.parameters() if not any(parameter is table for table in tables)]
+    fused = model.softmax_bias.is_cuda
+    return [
+        torch.optim.AdamW(others, lr=rate, weight_decay=training.weight_decay, fused=fused),
+        RowAdam(tables, lr=rate),
+    ]

@@ -7,10 +7,10 @@ Everything follows from the number of the update and the seed: a run that goes o
 G directions, T steps, R rows, W distinct words.
 """
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from queue import Empty, Queue
-from threading import Event, Thread
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from elmore.errors import InputError
 from elmore.pretraining.sampling import LogUniformSampler, Negatives
+
+THREADS, WINDOWS_AHEAD = 3, 8
 
 Direction = Literal["forward", "backward"]
 
@@ -87,9 +89,9 @@ class Windows:
         read = place * self.plan.steps + np.arange(self.plan.steps)[:, None]  # (T, 1)
         pairs = [self._pair(direction, starts, read) for direction in self.plan.directions]
         inputs = np.stack([inputs for inputs, _ in pairs])
-        types, where = np.unique(inputs, return_inverse=True)
+        types, where = _distinct(inputs, among=len(self.classes))
         negatives = self.sampler.draw([self.plan.seed, number]) if self.sampler else None
-        return Window(number, types, where.reshape(inputs.shape), np.stack([targets for _, targets in pairs]), negatives)
+        return Window(number, types, where, np.stack([targets for _, targets in pairs]), negatives)
 
     def _pair(
         self, direction: Direction, starts: NDArray[np.int64], read: NDArray[np.int64]
@@ -103,33 +105,27 @@ class Windows:
         targets[targets == 0] = closes
         return inputs, self.classes[targets].astype(np.int64)
 
-    def ahead(self, first: int, last: int, *, most: int = 8) -> Iterator[Window]:
-        """The windows `first` to `last`, made by a thread while others are being used."""
-        queue: Queue[Window | BaseException | None] = Queue(maxsize=most)
-        stop = Event()
-
-        def fill() -> None:
+    def ahead(self, first: int, last: int) -> Iterator[Window]:
+        """The windows `first` to `last`, made by a few threads while others are being used."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            waiting: deque[Future[Window]] = deque()
             try:
                 for number in range(first, last):
-                    if stop.is_set():
-                        return
-                    queue.put(self[number])
-                queue.put(None)
-            except BaseException as error:  # noqa: BLE001  # handed over to the thread that asked
-                queue.put(error)
+                    waiting.append(pool.submit(self.__getitem__, number))
+                    if len(waiting) > WINDOWS_AHEAD:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for window in waiting:
+                    window.cancel()
 
-        thread = Thread(target=fill, daemon=True)
-        thread.start()
-        try:
-            while (item := queue.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            stop.set()
-            while thread.is_alive():
-                # The thread may be waiting for a place in the queue.
-                try:
-                    queue.get(timeout=0.01)
-                except Empty:
-                    continue
+
+def _distinct(numbers: NDArray[np.int64], *, among: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct numbers, rising, and for each number its place among them; np.unique would sort, and take longer."""
+    present = np.zeros(among, dtype=bool)
+    present[numbers] = True
+    distinct = np.flatnonzero(present)
+    places = np.empty(among, dtype=np.int64)
+    places[distinct] = np.arange(len(distinct))
+    return distinct, places[numbers]

@@ -8,7 +8,7 @@ fasta      proteins, every residue a word, in capitals; a final `*`, which marks
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, TypeVar
 
@@ -37,12 +37,14 @@ def read_sentences(
     split: bool = True,
     errors: DecodingErrors = "strict",
     shard: tuple[int, int] | None = None,
+    skip: int = 0,
 ) -> Iterator[tuple[int, Sentence]]:
     """Give each sentence of a file with its number, from 0.
 
     Without a `format` the file's name decides: `.conllu` and `.conll`, `.fasta`, `.fa` and `.faa`, else text. Of text,
     `split=False` makes every line one sentence, blank ones too, so that lines and sentences agree. `shard=(3, 8)` gives
     the third of eight parts, the sentences whose number leaves 2 when divided by 8; numbers stay those of the file.
+    `skip` leaves out that many at the start, which costs no tokenising.
     """
     part, parts = shard or (1, 1)
     if not 1 <= part <= parts:
@@ -52,13 +54,13 @@ def read_sentences(
     match format or format_of(path):
         case "text":
             found = _split_lines(lines, style.language) if split else _whole_lines(lines)
-            return _numbered(found, lambda text: tokenizer.tokenize(text).words, part=part, parts=parts)
+            return _numbered(found, lambda text: tokenizer.tokenize(text).words, part=part, parts=parts, skip=skip)
         case "tokenized":
-            return _numbered(_whole_lines(lines), split_at_blanks, part=part, parts=parts)
+            return _numbered(_whole_lines(lines), split_at_blanks, part=part, parts=parts, skip=skip)
         case "conllu":
-            return _numbered(_trees(lines, name_of(path)), list, part=part, parts=parts)
+            return _numbered(_trees(lines, name_of(path)), list, part=part, parts=parts, skip=skip)
         case "fasta":
-            return _numbered(_proteins(lines, name_of(path)), list, part=part, parts=parts)
+            return _numbered(_proteins(lines, name_of(path)), list, part=part, parts=parts, skip=skip)
         case other:
             raise InputError(f"the format is to be text, tokenized, conllu or fasta, and is {other!r}")
 
@@ -83,11 +85,11 @@ _Found = Iterator[tuple[_Source, str, int]]
 
 
 def _numbered(
-    found: _Found[_Source], words_of: Callable[[_Source], list[str]], *, part: int, parts: int
+    found: _Found[_Source], words_of: Callable[[_Source], list[str]], *, part: int, parts: int, skip: int
 ) -> Iterator[tuple[int, Sentence]]:
-    for number, (source, label, line) in enumerate(found):
-        if number % parts == part - 1:
-            yield number, Sentence(words_of(source), label, line)
+    wanted = (numbered for numbered in enumerate(found) if numbered[0] % parts == part - 1)
+    for number, (source, label, line) in islice(wanted, skip, None):
+        yield number, Sentence(words_of(source), label, line)
 
 
 def _whole_lines(lines: _Lines) -> _Found[str]:

@@ -19,7 +19,7 @@ from elmore.text.vocabulary import Vocabulary
 class WordInputs(NamedTuple):
     """What the network reads of W distinct words; either part may be absent."""
 
-    characters: Tensor | None  # (W, max_characters)
+    characters: Tensor | None  # (W, as many as decide the vectors, at most max_characters)
     numbers: Tensor | None  # (W,) rows of the word table
 
     def select(self, which: Tensor) -> "WordInputs":
@@ -32,6 +32,8 @@ class WordInputs(NamedTuple):
 
 class Alphabet(Protocol):
     """Spells a word as a row of `max_characters` numbers."""
+
+    padding: int  # fills a row up behind the word
 
     def spell(self, words: Sequence[str]) -> Tensor: ...  # (W, max_characters)
 
@@ -47,6 +49,7 @@ class ByteAlphabet:
 
     def __init__(self, max_characters: int, *, begin: str = "<S>", end: str = "</S>") -> None:
         self.max_characters = max_characters
+        self.padding = self.PADDING
         self.marks = {begin: self.SENTENCE_BEGIN, end: self.SENTENCE_END}
 
     def spell(self, words: Sequence[str]) -> Tensor:
@@ -73,10 +76,11 @@ class CodepointAlphabet:
         self.marks = {begin: table["<bos>"], end: table["<eos>"]}
         # The names stand the wrong way round in the program that trained these models, so a word opens with <eow>.
         self.first, self.last = table["<eow>"], table["<bow>"]
+        self.padding = table["<pad>"]
 
     def spell(self, words: Sequence[str]) -> Tensor:
-        unknown, padding = self.table["<oov>"], self.table["<pad>"]
-        rows = np.full((len(words), self.max_characters), padding, dtype=np.int64)
+        unknown = self.table["<oov>"]
+        rows = np.full((len(words), self.max_characters), self.padding, dtype=np.int64)
         rows[:, 0] = self.first
         for row, word in zip(rows, words, strict=True):
             if word in self.marks:
@@ -106,9 +110,23 @@ class Speller:
 
     def spell(self, words: Sequence[str]) -> WordInputs:
         """The inputs for these words, one row each."""
-        characters = self.alphabet.spell(words) if self.alphabet else None
+        characters = self._trimmed(self.alphabet.spell(words)) if self.alphabet else None
         numbers = [self._number(word) for word in words] if self.config.word_dim else None
         return WordInputs(characters, None if numbers is None else torch.tensor(numbers, dtype=torch.int64))
+
+    def characters_needed(self, characters: Tensor) -> Tensor:
+        """(W,) how many of its characters decide each word's vector: all of its own, and a window of padding.
+
+        Beyond that every window of every filter holds nothing but padding, and gives what the first such window gave.
+        """
+        assert self.config.characters is not None and self.alphabet is not None
+        places = torch.arange(1, characters.shape[1] + 1)
+        own = torch.where(characters != self.alphabet.padding, places, 0).amax(dim=1)
+        widest = max(width for width, _ in self.config.characters.filters)
+        return (own + widest).clamp(max=characters.shape[1])
+
+    def _trimmed(self, characters: Tensor) -> Tensor:
+        return characters[:, : int(self.characters_needed(characters).max())] if len(characters) else characters
 
     def _number(self, word: str) -> int:
         assert self.vocabulary is not None  # the constructor saw to it

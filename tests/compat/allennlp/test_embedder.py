@@ -64,6 +64,13 @@ def test_a_line_keeps_its_blanks_as_key_and_loses_those_around_it(tiny_pair: Any
         assert file["0"].shape == (3, 3, 32)
 
 
+def test_of_equal_lines_the_last_has_the_number(tiny_pair: Any, tmp_path: Path) -> None:
+    ElmoEmbedder(*tiny_pair).embed_file(StringIO("one\ntwo\none\n"), tmp_path / "vectors.hdf5")
+    with h5py.File(tmp_path / "vectors.hdf5") as file:
+        assert json.loads(file["sentence_to_index"][0]) == {"one": "2", "two": "1"}
+        assert set(file) == {"0", "1", "2", "sentence_to_index"}
+
+
 def test_arrays_have_layers_words_and_size(tiny_pair: Any) -> None:
     embedder = ElmoEmbedder(*tiny_pair)
     assert embedder.embed_sentence(SENTENCES[0]).shape == (3, 4, 32)
@@ -126,7 +133,8 @@ def test_a_string_is_not_taken_for_a_list_of_words(tiny_pair: Any) -> None:
         (StringIO("one\n\ntwo\n \n"), {}, "counted from 0, are: 1, 3"),
         (StringIO("one\n"), {"output_format": "bottom"}, "one of all, top, average"),
         (StringIO("one\n"), {"batch_size": 0}, "at least 1"),
-        (StringIO("one\ntwo\none\n"), {"use_sentence_keys": True}, "twice"),
+        (StringIO("one\ntwo\none\n"), {"use_sentence_keys": True}, "twice .* 'one'"),
+        (StringIO("one\none/two\n"), {"use_sentence_keys": True}, "cannot have a dataset with the name 'one/two'"),
     ],
 )
 def test_what_cannot_be_embedded_leaves_no_file(

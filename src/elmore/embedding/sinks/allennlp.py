@@ -9,7 +9,7 @@ a group. Where nothing asks for this layout, that of `hdf5.py` keeps more.
 """
 
 import json
-from functools import cached_property
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.embedding.sinks.hdf5_output import Hdf5Output, new_hdf5
 from elmore.embedding.spool import Spool
 from elmore.errors import FormatError, InputError
 
@@ -31,17 +32,17 @@ def write(spool: Spool, path: Path, *, sentences: Sentences = "index") -> None:
     `sentences` says what becomes of them: kept in `sentence_to_index`, forgotten, or made the names of the datasets.
     """
     indices: dict[str, str] = {}
-    with spool.finishing(path) as unfinished, h5py.File(unfinished, "w") as file:
+    with spool.finishing(path) as unfinished, new_hdf5(unfinished) as output:
         for number, words, _, vectors in spool:
             line = " ".join(words)
             if sentences == "keys":
-                _create_named(file, line, vectors, number=number)
+                _add_named(output, line, vectors, number=number)
                 continue
-            file.create_dataset(str(number), data=vectors)
+            output.add(str(number), vectors)
             if sentences == "index":
                 indices[line] = str(number)
         if sentences == "index":
-            file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=h5py.string_dtype())[0] = json.dumps(indices)
+            output.file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=h5py.string_dtype())[0] = json.dumps(indices)
 
 
 class AllenNlpFile:
@@ -54,49 +55,39 @@ class AllenNlpFile:
         self._file = file
         self.meta: dict[str, Any] = {}
         names = [name for name in file if name != SENTENCE_TO_INDEX]
-        self._named_by_number = all(name.isascii() and name.isdecimal() for name in names)
-        if self._named_by_number:
-            self.numbers = np.array(sorted(map(int, names)), dtype=np.int64)
-            self._names: list[str] | None = None
+        if all(map(_NUMBER.fullmatch, names)):
+            self._lines: dict[str, str] | None = None
+            self._names = sorted(names, key=int)
+            self.numbers = np.array([int(name) for name in self._names], dtype=np.int64)
         else:
             self._names = _dataset_names(file)
+            self._lines = {name: name for name in self._names}
             self.numbers = np.arange(len(self._names), dtype=np.int64)
-        if len(self.numbers):
+        if self._names:
             self.vectors(0)
 
     def vectors(self, i: int) -> NDArray[np.floating]:
-        return read_vectors(self._file, self._name(i))
+        return read_vectors(self._file, self._names[i])
 
     def words(self, i: int) -> list[str]:
-        if self._names is not None:
-            return self._names[i].split(" ") if self._names[i] else []
-        line = self._lines.get(self._name(i))
+        if self._lines is None:
+            self._lines = _read_lines(self._file)
+        line = self._lines.get(self._names[i])
         if line is None:
-            raise InputError(
-                f"the words of sentence {self.numbers[i]} are not in the file"
-                + (": of equal sentences this layout keeps only the last" if self._lines else "")
-            )
-        return line.split(" ") if line else []
+            why = ": of equal sentences this layout keeps only the last" if self._lines else ""
+            raise InputError(f"the words of sentence {self.numbers[i]} are not in the file{why}")
+        count = self._file[self._names[i]].shape[-2]
+        # Elmore puts one blank between words, which may have other blanks inside; the original cuts at any of them.
+        for words in (line.split(" "), line.split()):
+            if len(words) == count:
+                return words
+        raise FormatError(f"sentence {self.numbers[i]} has {count} vectors, and its line not as many words")
 
     def labels(self) -> list[str | None]:
         return [None] * len(self.numbers)
 
     def close(self) -> None:
         self._file.close()
-
-    def _name(self, i: int) -> str:
-        return str(self.numbers[i]) if self._names is None else self._names[i]
-
-    @cached_property
-    def _lines(self) -> dict[str, str]:
-        """The sentence of each number, as far as the file knows it."""
-        if SENTENCE_TO_INDEX not in self._file:
-            return {}
-        try:
-            sentence_to_index = json.loads(self._file[SENTENCE_TO_INDEX][0])
-            return {str(number): line for line, number in sentence_to_index.items()}
-        except (ValueError, TypeError, AttributeError):
-            raise FormatError(f"{SENTENCE_TO_INDEX} is damaged") from None
 
 
 def read_vectors(file: h5py.File, name: str) -> NDArray[np.floating]:
@@ -109,14 +100,29 @@ def read_vectors(file: h5py.File, name: str) -> NDArray[np.floating]:
     return vectors
 
 
-def _create_named(file: h5py.File, line: str, vectors: NDArray[np.floating], *, number: int) -> None:
+def _add_named(output: Hdf5Output, line: str, vectors: NDArray[np.floating], *, number: int) -> None:
     try:
-        file.create_dataset(line, data=vectors)
-    except (ValueError, OSError, RuntimeError, TypeError) as error:
-        why = "it stands there twice" if line in file else "HDF5 cannot have a dataset of that name"
+        if "\0" in line:  # where HDF5 would cut the name off
+            raise ValueError("the name holds a NUL")
+        output.add(line, vectors)
+    except (ValueError, TypeError) as error:
         raise InputError(
-            f"sentence {number}, {line[:80]!r}, cannot be a key: {why}; write without sentence keys"
-        ) from error
+            f"sentence {number}, {line[:80]!r}, cannot be the name of a dataset ({error}); "
+            "write the vectors without the sentences as keys"
+        ) from None
+
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")  # as far as 64 bits go
+
+
+def _read_lines(file: h5py.File) -> dict[str, str]:
+    """The sentence of each number, as far as the file knows it."""
+    if SENTENCE_TO_INDEX not in file:
+        return {}
+    try:
+        return {str(number): line for line, number in json.loads(file[SENTENCE_TO_INDEX][0]).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise FormatError(f"{SENTENCE_TO_INDEX} is damaged") from None
 
 
 def _dataset_names(file: h5py.File) -> list[str]:

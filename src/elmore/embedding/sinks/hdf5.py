@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.embedding.sinks import allennlp
+from elmore.embedding.sinks.hdf5_output import Hdf5Output, new_hdf5
 from elmore.embedding.sinks.meta import meta_of, parse_meta
 from elmore.embedding.spool import Spool
 from elmore.embedding.texts import slice_texts
@@ -30,16 +31,15 @@ GROUP = "sentences"
 def write(spool: Spool, path: Path) -> None:
     """Write all sentences of a spool to a file, whole or not at all."""
     # The oldest layout, which is h5py's default, keeps the names of a group in memory and has no checksums.
-    with spool.finishing(path) as unfinished, h5py.File(unfinished, "w", libver=("v108", "v108")) as file:
-        file.attrs["meta"] = np.bytes_(meta_of(spool))
+    with spool.finishing(path) as unfinished, new_hdf5(unfinished, libver=("v108", "v108")) as output:
+        output.file.attrs["meta"] = np.bytes_(meta_of(spool))
         for sentence in spool:
-            file.create_dataset(str(sentence.number), data=sentence.vectors)
-        group = file.create_group(GROUP)
+            output.add(str(sentence.number), sentence.vectors)
         columns = ["numbers", "offsets", "tokens", "token_offsets"]
         if spool.totals.label_bytes:
             columns += ["labels", "label_offsets"]
         for name in columns:
-            _copy(spool, name, group)
+            _copy(spool, name, output)
 
 
 def read(path: Path) -> "Hdf5File | allennlp.AllenNlpFile":
@@ -81,9 +81,12 @@ class Hdf5File:
         self._file.close()
 
 
-def _copy(spool: Spool, name: str, group: h5py.Group) -> None:
-    dataset = group.create_dataset(name, shape=(spool.totals.rows[name],), dtype=spool.columns[name].dtype)
+def _copy(spool: Spool, name: str, output: Hdf5Output) -> None:
+    dataset = output.file.create_dataset(
+        f"{GROUP}/{name}", shape=(spool.totals.rows[name],), dtype=spool.columns[name].dtype
+    )
     start = 0
     for block in spool.blocks(name):
         dataset[start : start + len(block)] = block
         start += len(block)
+        output.check()

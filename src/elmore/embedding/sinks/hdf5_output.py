@@ -1,0 +1,100 @@
+"""A new HDF5 file whose failures are heard.
+
+Left to write by itself on a disk that is full, the HDF5 library loses datasets without a word, and then crashes the
+process when the file is closed. So it writes through a file of ours that takes everything, keeps the first failure to
+itself until the library has let go, and raises it then.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+
+class Hdf5Output:
+    """A file being written, dataset by dataset."""
+
+    def __init__(self, file: h5py.File, disk: "_PatientFile") -> None:
+        self.file = file
+        self._disk = disk
+
+    def add(self, name: str, data: NDArray[Any]) -> None:
+        """Write a dataset; as soon as the disk takes no more, an error."""
+        self.file.create_dataset(name, data=data)
+        self.check()
+
+    def check(self) -> None:
+        """Raise what went wrong so far."""
+        if self._disk.failure is not None:
+            raise self._disk.failure
+
+
+@contextmanager
+def new_hdf5(path: Path, *, libver: tuple[str, str] | None = None) -> Iterator[Hdf5Output]:
+    """Open a new file, and close it; after that it is on the disk, or an error says why not."""
+    with _PatientFile(path) as disk:
+        try:
+            with h5py.File(disk, "w", libver=libver) as file:
+                yield Hdf5Output(file, disk)
+        finally:
+            # It explains whatever the library may have to say about its consequences.
+            if disk.failure is not None:
+                raise disk.failure
+
+
+class _PatientFile(io.RawIOBase):
+    """A file on which no write ever fails, as far as the writer can tell."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w+b", buffering=0)
+        self.failure: OSError | None = None
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        try:
+            while len(rest) and self.failure is None:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self.failure = error
+        return size
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        view = memoryview(buffer).cast("B")
+        size = self._file.readinto(view)
+        # What was never written is read as zeros.
+        view[size:] = bytes(len(view) - size)
+        return len(view)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def truncate(self, size: int | None = None, /) -> int:
+        try:
+            return self._file.truncate(size)
+        except OSError as error:
+            self.failure = self.failure or error
+            return size or 0
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,54 @@
+"""The pointwise part of an LSTM step, forth and back, into tensors that are given: on a GPU one kernel each.
+
+    i, j, f, o = σ, tanh, σ, σ of the four parts of x + r, the products of the input and of the output before
+    after = clip(f * before + i * j)
+    m = o * tanh(after)
+
+G directions, B rows, D cells. Products and gates may be rounded; the cells never are: they add up over a text.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Step(NamedTuple):
+    """What is kept of one step, to be filled on the way forth and read on the way back."""
+
+    gates: Tensor  # (G, B, 4D) i, j, f, o
+    before: Tensor  # (G, B, D)
+    after: Tensor  # (G, B, D)
+    m: Tensor  # (G, B, D)
+
+
+def cell_forward(x: Tensor, r: Tensor, step: Step, *, clip: float) -> None:
+    """From the products x and r (G, B, 4D) and `step.before` fill the rest of the step."""
+    if x.is_cuda:
+        from elmore.kernels import triton_cell
+
+        triton_cell.cell_forward(x, r, step, clip=clip)
+        return
+    i, j, f, o = (x + r).to(step.before.dtype).chunk(4, dim=-1)
+    i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f), torch.sigmoid(o)
+    step.gates.copy_(torch.cat([i, j, f, o], dim=-1))
+    step.after.copy_((f * step.before + i * j).clamp_(-clip, clip))
+    step.m.copy_(o * torch.tanh(step.after))
+
+
+def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: float) -> None:
+    """From d_m (G, B, D) and the d_c that comes from the step after, fill d_z (G, B, 4D) and carry d_c one step back."""
+    if d_m.is_cuda:
+        from elmore.kernels import triton_cell
+
+        triton_cell.cell_backward(d_m, d_c, step, d_z, clip=clip)
+        return
+    i, j, f, o = step.gates.to(d_c.dtype).chunk(4, dim=-1)
+    d_m = d_m.to(d_c.dtype)
+    squashed = torch.tanh(step.after)
+    d_c += d_m * o * (1 - squashed * squashed)
+    # Where the clip held the cell, its gradient stops.
+    d_c.masked_fill_(step.after.abs() >= clip, 0)
+    d_i, d_j, d_f, d_o = d_c * j, d_c * i, d_c * step.before, d_m * squashed
+    d_z.copy_(torch.cat([d_i * i * (1 - i), d_j * (1 - j * j), d_f * f * (1 - f), d_o * o * (1 - o)], dim=-1))
+    d_c *= f

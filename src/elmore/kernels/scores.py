@@ -1,0 +1,25 @@
+"""Scores become probabilities, in place; on a GPU in one kernel, so that they are read and written once.
+
+n positions, K candidates.
+"""
+
+import torch
+from torch import Tensor
+
+
+def normalize_(scores: Tensor, offsets: Tensor, true: Tensor, columns: Tensor) -> Tensor:
+    """Turn scores (n, K) into the probabilities of the candidates beside a right class with the score `true` (n,).
+
+    `offsets` (K,) are added first; the candidate in column `columns` (n,) of each row, which is the right class again,
+    gets none. Returns (n,) the logarithm of the sum that everything was divided by.
+    """
+    if scores.is_cuda:
+        from elmore.kernels import triton_scores
+
+        return triton_scores.normalize_(scores, offsets, true, columns)
+    exact = scores.to(offsets.dtype) + offsets
+    places = torch.arange(scores.shape[1])
+    exact.masked_fill_(places == columns[:, None], float("-inf"))
+    total = torch.logaddexp(exact.logsumexp(-1), true)
+    scores.copy_(exact.sub_(total[:, None]).exp_())
+    return total

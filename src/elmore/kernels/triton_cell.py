@@ -1,0 +1,129 @@
+"""The pointwise part of an LSTM step as two Triton kernels; `cell` has the equations, and what the names mean.
+
+Tensors are (G, B, n) with the last dimension dense; the others may be slices of something larger, so that a step is
+written straight into the place where the whole window keeps it.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from elmore.kernels.cell import Step
+
+BLOCK = 1024
+
+
+def cell_forward(x: Tensor, r: Tensor, step: Step, *, clip: float) -> None:
+    """See `cell.cell_forward`."""
+    directions, rows, cells = step.before.shape
+    _forward[(directions * rows, triton.cdiv(cells, BLOCK))](
+        x,
+        *_placed(x),
+        r,
+        *_placed(r),
+        step.before,
+        *_placed(step.before),
+        step.gates,
+        *_placed(step.gates),
+        step.after,
+        *_placed(step.after),
+        step.m,
+        *_placed(step.m),
+        rows,
+        cells,
+        clip,
+        BLOCK=BLOCK,
+    )
+
+
+def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: float) -> None:
+    """See `cell.cell_backward`."""
+    directions, rows, cells = d_m.shape
+    _backward[(directions * rows, triton.cdiv(cells, BLOCK))](
+        d_m,
+        *_placed(d_m),
+        d_c,
+        *_placed(d_c),
+        step.gates,
+        *_placed(step.gates),
+        step.before,
+        *_placed(step.before),
+        step.after,
+        *_placed(step.after),
+        d_z,
+        *_placed(d_z),
+        rows,
+        cells,
+        clip,
+        BLOCK=BLOCK,
+    )
+
+
+def _placed(tensor: Tensor) -> tuple[int, int]:
+    assert tensor.stride(-1) == 1
+    return tensor.stride(0), tensor.stride(1)
+
+
+@triton.jit
+def _tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def _sum(x, r, place, inside):
+    return tl.load(x + place, inside).to(tl.float32) + tl.load(r + place, inside).to(tl.float32)
+
+
+@triton.jit
+def _forward(
+    x, x_g, x_b, r, r_g, r_b, before, before_g, before_b, gates, gates_g, gates_b, after, after_g, after_b,
+    m, m_g, m_b, rows, cells, clip, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    g, b = row // rows, row % rows
+    cell = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = cell < cells
+    x += g * x_g + b * x_b
+    r += g * r_g + b * r_b
+    i = tl.sigmoid(_sum(x, r, cell, inside))
+    j = _tanh(_sum(x, r, cells + cell, inside))
+    f = tl.sigmoid(_sum(x, r, 2 * cells + cell, inside))
+    o = tl.sigmoid(_sum(x, r, 3 * cells + cell, inside))
+    c = f * tl.load(before + g * before_g + b * before_b + cell, inside) + i * j
+    c = tl.minimum(tl.maximum(c, -clip), clip)
+    gates += g * gates_g + b * gates_b
+    tl.store(gates + cell, i, inside)
+    tl.store(gates + cells + cell, j, inside)
+    tl.store(gates + 2 * cells + cell, f, inside)
+    tl.store(gates + 3 * cells + cell, o, inside)
+    tl.store(after + g * after_g + b * after_b + cell, c, inside)
+    tl.store(m + g * m_g + b * m_b + cell, o * _tanh(c), inside)
+
+
+@triton.jit
+def _backward(
+    d_m, m_g, m_b, d_c, c_g, c_b, gates, gates_g, gates_b, before, before_g, before_b, after, after_g, after_b,
+    d_z, z_g, z_b, rows, cells, clip, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    g, b = row // rows, row % rows
+    cell = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = cell < cells
+    gates += g * gates_g + b * gates_b
+    i = tl.load(gates + cell, inside).to(tl.float32)
+    j = tl.load(gates + cells + cell, inside).to(tl.float32)
+    f = tl.load(gates + 2 * cells + cell, inside).to(tl.float32)
+    o = tl.load(gates + 3 * cells + cell, inside).to(tl.float32)
+    c = tl.load(after + g * after_g + b * after_b + cell, inside)
+    squashed = _tanh(c)
+    dm = tl.load(d_m + g * m_g + b * m_b + cell, inside).to(tl.float32)
+    d_c += g * c_g + b * c_b
+    dc = tl.load(d_c + cell, inside) + dm * o * (1 - squashed * squashed)
+    dc = tl.where(tl.abs(c) < clip, dc, 0.0)
+    d_z += g * z_g + b * z_b
+    tl.store(d_z + cell, dc * j * i * (1 - i), inside)
+    tl.store(d_z + cells + cell, dc * i * (1 - j * j), inside)
+    last = tl.load(before + g * before_g + b * before_b + cell, inside)
+    tl.store(d_z + 2 * cells + cell, dc * last * f * (1 - f), inside)
+    tl.store(d_z + 3 * cells + cell, dm * squashed * o * (1 - o), inside)
+    tl.store(d_c + cell, dc * f, inside)

@@ -1,0 +1,57 @@
+"""Perplexity on held-out windows, by the full softmax: never to be confused with the sampled loss of training."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmore.network.language_model import LanguageModel
+from elmore.network.state import State
+from elmore.pretraining.windows import WindowPlan, Windows
+from elmore.text.spelling import WordInputs
+
+MOST_ROWS = 64
+
+
+class HeldOut(NamedTuple):
+    """How well held-out text is predicted."""
+
+    tokens: int
+    perplexities: tuple[float, ...]  # of each direction
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of both directions."""
+        return math.exp(sum(math.log(p) for p in self.perplexities) / len(self.perplexities))
+
+
+@torch.no_grad()
+def evaluate(
+    model: LanguageModel,
+    words: WordInputs,
+    stream: NDArray[np.uint32],
+    classes: NDArray[np.uint32],
+    plan: WindowPlan,
+    *,
+    dtype: torch.dtype,
+) -> HeldOut | None:
+    """Read the stream with the state carried on; None where it is too short for a single window."""
+    rows = min(MOST_ROWS, (len(stream) - 1) // plan.steps)
+    if rows == 0:
+        return None
+    windows = Windows(stream, classes, WindowPlan(rows=rows, steps=plan.steps, seed=0, directions=plan.directions))
+    device = model.softmax_bias.device
+    state = State.zeros(model.config, rows=rows).to(device)
+    total = torch.zeros(len(plan.directions), device=device)
+    model.eval()
+    for window in windows.ahead(0, windows.per_epoch):
+        chosen = words.select(torch.from_numpy(window.types).to(device))
+        if chosen.characters is not None:
+            chosen = chosen._replace(characters=chosen.characters.long())
+        inputs, targets = (torch.from_numpy(array).to(device) for array in (window.inputs, window.targets))
+        losses, state = model(chosen, inputs, targets, state, dtype=dtype)
+        total += losses
+    mean = (total / windows.per_epoch).tolist()
+    return HeldOut(windows.per_epoch * rows * plan.steps, tuple(math.exp(min(loss, 700.0)) for loss in mean))

@@ -1,0 +1,102 @@
+"""Perplexity: among how many equally probable words the model would have to guess, on average.
+
+    perplexity = exp(-mean of log p(word | what was read before it))
+
+Every word is predicted from its left (forward) and from its right (backward), and so is the end that either direction
+comes to. A word outside the vocabulary is predicted as `<UNK>`, a class like any other, so that perplexities compare
+only between equal vocabularies; the network reads it by its own characters nonetheless.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from elmore.errors import InputError, InputWarning
+from elmore.model import Model
+from elmore.progress import Progress
+from elmore.scoring.predictor import Predictor
+
+DEFAULT_ROWS = 64
+DEFAULT_PASSAGE = 32
+MUCH_UNKNOWN = 0.2
+
+
+class Perplexity(NamedTuple):
+    """How well a model predicts a text."""
+
+    tokens: int  # predicted by each direction: the words, and an end for each sentence
+    sentences: int
+    unknown: float  # the share of tokens that are <UNK> to the model
+    forward: float
+    backward: float | None  # None for a model that reads one way
+    mean: float  # geometric: of the mean loss of both directions
+
+
+def perplexity(
+    model: Model | Predictor,
+    sentences: Iterable[Sequence[str]],
+    *,
+    state: Literal["carry", "fixed"] = "carry",
+    rows: int = DEFAULT_ROWS,
+    passage: int = DEFAULT_PASSAGE,
+    first_words: int | None = None,
+    progress: Progress | None = None,
+) -> Perplexity:
+    """The perplexity of a text, given as sentences of words, by the full softmax.
+
+    With `state="carry"` the text is read as in training, in `rows` rows, each going on from sentence to sentence; a row
+    that is free takes the next `passage` sentences. `rows=1, passage=1` gives what bilm-tf's test gives for a batch
+    size of 1. With `state="fixed"` every sentence is read from the model's start state, and its neighbours do not
+    matter. `first_words=3` counts only the first three words that each direction predicts of a sentence: where the
+    start of the reading matters most.
+    """
+    _check(state, rows=rows, passage=passage, first_words=first_words)
+    predictor = Predictor.of(model)
+    if state == "carry":
+        read = predictor.carrying_state(sentences, rows=rows, passage=passage)
+    else:
+        read = predictor.from_fixed_state(sentences)
+    losses = np.zeros(predictor.model.config.directions)
+    tokens = unknown = count = 0
+    for words, log_probabilities in read:
+        counted = log_probabilities[:, :first_words]
+        losses -= counted.sum(axis=1, dtype=np.float64)
+        tokens += counted.shape[1]
+        count += 1
+        for direction in (words, words[::-1])[: len(losses)]:
+            unknown += sum(not predictor.softmax.knows(word) for word in direction[:first_words])
+        if progress is not None:
+            progress.advance(sentences=1, tokens=len(words))
+    if tokens == 0:
+        raise InputError("there is no sentence to score: the text is empty")
+    share = unknown / (tokens * len(losses))
+    if share > MUCH_UNKNOWN:
+        warnings.warn(
+            f"{share:.0%} of the text is {predictor.softmax.unknown} to this model, so its perplexity says little; "
+            "is the text tokenised, cased and escaped as the model expects?",
+            InputWarning,
+            stacklevel=2,
+        )
+    return Perplexity(
+        tokens=tokens,
+        sentences=count,
+        unknown=share,
+        forward=_exp(losses[0] / tokens),
+        backward=_exp(losses[1] / tokens) if len(losses) == 2 else None,
+        mean=_exp(losses.mean() / tokens),
+    )
+
+
+def _check(state: str, **numbers: int | None) -> None:
+    if state not in ("carry", "fixed"):
+        raise InputError(f"state is {state!r}; it must be 'carry' or 'fixed'")
+    for name, number in numbers.items():
+        if number is not None and (type(number) is not int or number < 1):
+            raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf

@@ -1,0 +1,72 @@
+"""`elmore prepare` hands the user's wishes on, tells what came of them, and ends with the right code."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from elmore.cli.prepare import prepare
+from elmore.errors import InputError
+from elmore.pretraining import prepare as preparing
+from elmore.pretraining.corpus import Corpus
+
+app = typer.Typer()
+app.command()(prepare)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "text.txt"
+    path.write_text("A Cat sat .\n\n<S> a dog sat .\n\nthe cat .\n", encoding="utf-8")
+    return str(path)
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_every_option_reaches_the_work(text, tmp_path):
+    out = tmp_path / "out"
+    options = "--tokenized --vocab-size 5 --workers 1 --heldout 0.4 --language de --lowercase --seed 3 --errors replace"
+    result = run(text, "-o", out, *options.split())
+    assert result.exit_code == 0, result.output
+    corpus = Corpus.open(out, verify=True)
+    assert len(corpus.vocabulary) == 5
+    assert "Cat" not in corpus.types
+    assert corpus.style.language == "de"
+    assert (corpus.manifest["seed"], corpus.manifest["heldout_share"]) == (3, 0.4)
+
+
+def test_it_tells_what_was_written_and_what_was_left_out(text, tmp_path):
+    result = run(text, "-o", tmp_path / "out", "--tokenized")
+    parts = json.loads((tmp_path / "out" / "manifest.json").read_text())["parts"]
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[0] == f"wrote {tmp_path / 'out'}: 8 distinct words, a vocabulary of 9 words"
+    assert f"train: 2 documents, 2 sentences, {parts['train']['tokens']} tokens, 0.00% of them <UNK>" in lines[1]
+    assert "heldout: 1 documents, 1 sentences," in lines[2]
+    assert lines[3] == "  left out: 1 boundary words: <S> and </S> in the text would be read as boundaries of sentences"
+
+
+def test_quiet_says_nothing(text, tmp_path):
+    result = run(text, "-o", tmp_path / "out", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_contradicting_formats_are_refused(text, tmp_path):
+    result = run(text, "-o", tmp_path / "out", "--tokenized", "--input-format", "fasta")
+    assert isinstance(result.exception, InputError)
+    assert "contradict" in str(result.exception)
+
+
+def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preparing, "held_out", interrupted)
+    result = CliRunner().invoke(app, [text, "-o", str(tmp_path / "out")])
+    assert result.exit_code == 130
+    assert "nothing was written" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

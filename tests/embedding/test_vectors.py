@@ -1,0 +1,224 @@
+import pickle
+import random
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmore.embedding.sinks import sink_for
+from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.embedding.vectors import open_vectors
+from elmore.errors import ElmoreError, FormatError, InputError, NotFound
+
+KINDS = [".h5", ".npz", ".parquet"]
+SENTENCES = [["The", "cat"], [], ["and", "/", "or"], ["same"], ["same"], ["end"]]
+
+any_word = st.text(st.characters(codec=None, exclude_categories=()), max_size=5)
+utf8_word = st.text(st.characters(codec="utf-8"), max_size=5)
+
+
+@pytest.fixture(params=KINDS)
+def written(request, spooled, tmp_path: Path) -> Path:
+    path = tmp_path / f"vectors{request.param}"
+    sink_for(path).write(spooled(SENTENCES), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_whatever_is_written_is_read_back(suffix: str, data: st.DataObject) -> None:
+    words = utf8_word if suffix == ".parquet" else any_word
+    sentences = data.draw(st.lists(st.tuples(st.lists(words, max_size=4), st.none() | words), max_size=6))
+    steps = data.draw(st.lists(st.integers(1, 10**6), min_size=len(sentences), max_size=len(sentences)))
+    numbers = np.cumsum([0, *steps])[: len(sentences)].tolist()
+    layers = data.draw(st.none() | st.integers(1, 3))
+    dim = data.draw(st.integers(1, 5))
+    dtype = data.draw(st.sampled_from(["float32", "float16"]))
+    random_numbers = np.random.default_rng(0)
+    shape = () if layers is None else (layers,)
+    embedded = [
+        EmbeddedSentence(number, words, label, random_numbers.standard_normal((*shape, len(words), dim)).astype(dtype))
+        for number, (words, label) in zip(numbers, sentences, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"vectors{suffix}"
+        with Spool(Path(folder) / "spool", {"job": "é"}, dim=dim, layers=layers, dtype=dtype) as spool:
+            for sentence in embedded:
+                spool.append(sentence)
+            sink_for(path).write(spool, path)
+        with open_vectors(path) as stored:
+            assert len(stored) == len(embedded)
+            assert stored.numbers.tolist() == numbers
+            assert stored.labels == [sentence.label or None for sentence in embedded]
+            assert (stored.meta["dim"], stored.meta["layers"], stored.meta["dtype"]) == (dim, layers, dtype)
+            assert stored.meta["job"] == {"job": "é"}
+            order = list(range(len(embedded)))
+            random.Random(0).shuffle(order)
+            for i in order:
+                assert stored.words(i) == embedded[i].words
+                assert stored[i].dtype == dtype
+                np.testing.assert_array_equal(stored[i], embedded[i].vectors)
+
+
+def test_vectors_are_a_sequence(written: Path, vectors_of) -> None:
+    with open_vectors(written) as vectors:
+        assert len(vectors) == 6
+        np.testing.assert_array_equal(vectors[-1], vectors_of(5, 1, None))
+        np.testing.assert_array_equal(vectors[np.int64(2)], vectors_of(2, 3, None))
+        assert [v.shape for v in vectors[1:5:2]] == [(0, 4), (1, 4)]
+        assert [v.shape[0] for v in vectors] == [2, 0, 3, 1, 1, 1]
+        assert vectors.words(-4) == ["and", "/", "or"]
+        for beyond in (6, -7):
+            with pytest.raises(IndexError, match="has 6 sentences"):
+                vectors[beyond]
+
+
+def test_arrays_are_the_callers_own(written: Path, vectors_of) -> None:
+    with open_vectors(written) as vectors:
+        first = vectors[0]
+        first[:] = 0
+        np.testing.assert_array_equal(vectors[0], vectors_of(0, 2, None))
+    assert first.flags.c_contiguous
+
+
+def test_threads_may_share_them(written: Path, vectors_of) -> None:
+    with open_vectors(written) as vectors, ThreadPoolExecutor(8) as threads:
+        places = [place for place in range(6) for _ in range(20)]
+        for place, found in zip(places, threads.map(vectors.__getitem__, places), strict=True):
+            np.testing.assert_array_equal(found, vectors_of(place, len(SENTENCES[place]), None))
+
+
+def test_they_can_be_pickled(written: Path) -> None:
+    with open_vectors(written) as vectors, pickle.loads(pickle.dumps(vectors)) as copy:
+        assert copy.words(2) == vectors.words(2)
+
+
+def test_a_closed_file_says_that_it_is_closed(written: Path) -> None:
+    vectors = open_vectors(written)
+    vectors.close()
+    with pytest.raises(InputError, match="was closed"):
+        vectors[0]
+    with pytest.raises(InputError, match="was closed"):
+        vectors.words(0)
+
+
+@pytest.fixture
+def shards(spooled, tmp_path: Path) -> list[Path]:
+    """Eleven sentences, cut for three machines that use different formats."""
+    sentences = [[f"s{number}"] * (number % 4) for number in range(11)]
+    paths = []
+    for shard, suffix in enumerate([".h5", ".parquet", ".npz"]):
+        numbers = range(shard, 11, 3)
+        path = tmp_path / f"part{shard}{suffix}"
+        labels = [f"label {number}" for number in numbers]
+        spool = spooled([sentences[n] for n in numbers], numbers=numbers, labels=labels)
+        sink_for(path).write(spool, path)
+        paths.append(path)
+    return paths
+
+
+def test_shards_are_joined_in_the_order_of_the_input(shards: list[Path], vectors_of) -> None:
+    with open_vectors(shards[::-1]) as vectors:
+        assert vectors.numbers.tolist() == list(range(11))
+        assert vectors.labels == [f"label {number}" for number in range(11)]
+        for number in range(11):
+            assert vectors.words(number) == [f"s{number}"] * (number % 4)
+            np.testing.assert_array_equal(vectors[number], vectors_of(number, number % 4, None))
+
+
+def test_a_pattern_names_all_shards(shards: list[Path]) -> None:
+    with open_vectors(str(shards[0].parent / "part*")) as vectors:
+        assert len(vectors) == 11
+    with pytest.raises(NotFound, match=r"other\*"):
+        open_vectors(str(shards[0].parent / "other*"))
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_just_a_file(spooled, tmp_path: Path) -> None:
+    path = tmp_path / "vectors[1].npz"
+    sink_for(path).write(spooled(SENTENCES), path)
+    with open_vectors(str(path)) as vectors:
+        assert len(vectors) == 6
+
+
+def test_sentences_of_a_shard_are_found_by_their_number(shards: list[Path]) -> None:
+    with open_vectors(shards[1]) as vectors:
+        assert vectors.words(vectors.find(7)) == ["s7"] * 3
+        with pytest.raises(InputError, match="sentence 8 of the input is not in here"):
+            vectors.find(8)
+        with pytest.raises(InputError, match="sentence 99"):
+            vectors.find(99)
+
+
+def test_what_does_not_belong_together_is_not_joined(shards: list[Path], spooled, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"sentence 0 is in .*part0.h5 and in .*part0.h5"):
+        open_vectors([shards[0], shards[0]])
+    other = tmp_path / "other.npz"
+    sink_for(other).write(spooled([["a"]], numbers=[100], dtype="float16"), other)
+    with pytest.raises(InputError, match=r"other.npz has dtype float16, and .*part0.h5 has float32"):
+        open_vectors([shards[0], other])
+    with pytest.raises(InputError, match="empty list"):
+        open_vectors([])
+
+
+def test_a_file_is_known_by_its_content(written: Path) -> None:
+    renamed = written.rename(written.with_suffix(".dat"))
+    with open_vectors(renamed) as vectors:
+        assert len(vectors) == 6
+
+
+def test_what_is_no_file_of_vectors_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"nowhere.h5: no such file"):
+        open_vectors(tmp_path / "nowhere.h5")
+    with pytest.raises(InputError, match="is a folder"):
+        open_vectors(tmp_path)
+    text = tmp_path / "text.h5"
+    for content in (b"", b"some text"):
+        text.write_bytes(content)
+        with pytest.raises(
+            FormatError, match=r"text.h5: not a file of vectors: it is neither HDF5 nor Parquet nor NumPy"
+        ):
+            open_vectors(text)
+
+
+def test_an_elmo_models_weights_are_not_taken_for_vectors(fixtures: Path) -> None:
+    with pytest.raises(FormatError, match=r"lm_weights.hdf5"):
+        open_vectors(fixtures / "allennlp" / "lm_weights.hdf5")
+
+
+def test_a_newer_layout_is_refused_with_advice(spooled, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("elmore.embedding.sinks.meta.VERSION", 2)
+    path = tmp_path / "vectors.npz"
+    sink_for(path).write(spooled(SENTENCES), path)
+    monkeypatch.undo()
+    with pytest.raises(FormatError, match=r"vectors.npz: written by a newer elmore \(layout 2.*update elmore"):
+        open_vectors(path)
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(spooled, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"vectors{suffix}"
+    sink_for(path).write(spooled(SENTENCES, labels=list("abcdef")), path)
+    whole, luck = path.read_bytes(), random.Random(0)
+    messages = []
+    for trial in range(300):
+        damaged = bytearray(whole)
+        if trial % 3 == 0:
+            del damaged[luck.randrange(len(damaged)) :]
+        else:
+            damaged[luck.randrange(len(damaged))] ^= 1 << luck.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            with open_vectors(path) as vectors:
+                for i in range(len(vectors)):
+                    vectors[i], vectors.words(i)
+                _ = vectors.labels
+        except ElmoreError as error:
+            messages.append(str(error))
+    assert all(path.name in message for message in messages)
+    # A flip among the vectors changes a number, and is not seen.
+    assert len(messages) > 100
