@@ -49,8 +49,9 @@ class OutOfMemory(ElmoreError, MemoryError):
 class MissingExtra(ElmoreError, ImportError):
     """An optional library is not installed."""
 
-    def __init__(self, what: str, *, library: str, extra: str) -> None:
-        super().__init__(f"{what} needs {library}. Install it with: pip install 'elmore[{extra}]'")
+    def __init__(self, what: str, *, library: str = "", extra: str = "") -> None:
+        # Made anew from its one argument, the message, when it crosses from one process to another.
+        super().__init__(f"{what} needs {library}. Install it with: pip install 'elmore[{extra}]'" if library else what)
 
 
 class InputWarning(UserWarning):

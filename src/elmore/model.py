@@ -15,7 +15,7 @@ from elmore.formats.container import Container, Files, Overlay, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
-from elmore.sources import find, find_pair
+from elmore.sources import Located, find, find_pair
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
@@ -102,7 +102,14 @@ def load(
         if vocabulary is not None:
             checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
     else:
-        checkpoint = read_checkpoint(_container(name, options, weights, vocabulary))
+        located = _located(name, options, weights)
+        container: Container = open_container(located.path) if located.path is not None else Files(located.files)
+        if vocabulary is not None:
+            container = Overlay(container, {"vocab.txt": Path(vocabulary)})
+        checkpoint = read_checkpoint(container)
+        if checkpoint.card.source == container.where:
+            # What was named says more than where a download lies.
+            checkpoint = replace(checkpoint, card=replace(checkpoint.card, source=located.origin))
     if token_embeddings is not None:
         words = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else checkpoint.vocabulary
         if words is None:
@@ -162,19 +169,9 @@ def _moved(network: BiLM, device: str | torch.device) -> BiLM:
         raise InputError(f"the device {str(device)!r} cannot be used here: {reason}") from None
 
 
-def _container(
-    name: str | Path | None,
-    options: str | Path | None,
-    weights: str | Path | None,
-    vocabulary: str | Path | None,
-) -> Container:
-    if options is not None or weights is not None:
-        if name is not None or options is None or weights is None:
-            raise InputError("give a model's name, or both options and weights")
-        located = find_pair(options, weights)
-    else:
-        located = find(name)
-    container = open_container(located.path) if located.path is not None else Files(located.files)
-    if vocabulary is not None:
-        return Overlay(container, {"vocab.txt": Path(vocabulary)})
-    return container
+def _located(name: str | Path | None, options: str | Path | None, weights: str | Path | None) -> Located:
+    if options is None and weights is None:
+        return find(name)
+    if name is not None or options is None or weights is None:
+        raise InputError("give a model's name, or both options and weights")
+    return find_pair(options, weights)

@@ -105,7 +105,10 @@ def plain_losses(model: LanguageModel, words, inputs, targets, state, candidates
     scores = x.transpose(1, 2) @ model.softmax_weight.T + model.softmax_bias
     if candidates is None:
         return torch.stack(
-            [torch.nn.functional.cross_entropy(s.flatten(0, 1), t.flatten()) for s, t in zip(scores, targets, strict=True)]
+            [
+                torch.nn.functional.cross_entropy(s.flatten(0, 1), t.flatten())
+                for s, t in zip(scores, targets, strict=True)
+            ]
         )
     scores = scores - candidates.log_expected_counts
     allowed = torch.zeros(scores.shape[-1], dtype=torch.bool)
@@ -191,6 +194,10 @@ def test_the_backward_direction_reads_the_other_way_as_the_embedder_does() -> No
         model.network.lstm[0].clips,
     )
     z, _ = recur(
-        y, [6, 6], (torch.zeros(2, 2, 4), torch.zeros(2, 2, 6)), model.network.lstm[1].weights(), model.network.lstm[1].clips
+        y,
+        [6, 6],
+        (torch.zeros(2, 2, 4), torch.zeros(2, 2, 6)),
+        model.network.lstm[1].weights(),
+        model.network.lstm[1].clips,
     )
     torch.testing.assert_close(top.transpose(1, 2), y + z)

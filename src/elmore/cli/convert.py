@@ -79,9 +79,11 @@ def convert(
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import load, save, token_embeddings_of
     from elmore.text.reading import read_sentences
+    from elmore.text.tokenizing import Tokenizer
 
     loaded = load(model, options=options_file, weights=weight_file, vocabulary=vocab, token_embeddings=token_embeddings)
     style = _changed(loaded.card.text, tokenizer=tokenizer, language=language, lowercase=lowercase, escape=escape)
+    Tokenizer(style)  # refuses a style that it could not follow, before it is written down
     loaded = replace(loaded, card=replace(loaded.card, text=style))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))

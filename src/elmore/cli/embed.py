@@ -170,7 +170,9 @@ def embed(
         token_embeddings=token_embeddings,
         device=device,
     )
-    speech.add(f"model: {loaded.card.name or loaded.card.source}, {loaded.config.parameters:,} parameters, on {loaded.device}")
+    speech.add(
+        f"model: {loaded.card.name or loaded.card.source}, {loaded.config.parameters:,} parameters, on {loaded.device}"
+    )
     started = monotonic()
     with progress_bar("embedding", show=speech.progress) as progress:
         try:

@@ -60,7 +60,11 @@ class Elmo(nn.Module):
         self.mixes = nn.ModuleList(mixes)
         self.dropout = nn.Dropout(dropout)
         self.boundaries = boundaries
+        self._projection_size = projection
         self.projections = nn.ModuleList(nn.Linear(model.config.dim, projection) for _ in mixes if projection)
+        # Buffers, so that they move with the module, but no part of what is trained and saved.
+        self.start_h: Tensor
+        self.start_c: Tensor
         self.register_buffer("start_h", model.start.h, persistent=False)
         self.register_buffer("start_c", model.start.c, persistent=False)
         self.tokenizer = Tokenizer(model.card.text)
@@ -98,7 +102,7 @@ class Elmo(nn.Module):
         settings = {
             "dropout": self.dropout.p,
             "boundaries": self.boundaries,
-            "projection": self.projections[0].out_features if self.projections else None,
+            "projection": self._projection_size,
             "mixes": [{"normalize": mix.normalize, "trainable": mix.scalars.requires_grad} for mix in self.mixes],
         }
         learnt = {name: tensor.cpu() for name, tensor in self.state_dict().items() if not name.startswith("network.")}
@@ -108,7 +112,7 @@ class Elmo(nn.Module):
     @property
     def dim(self) -> int:
         """The size of a word's mixed vector."""
-        return self.projections[0].out_features if self.projections else self.model.config.dim
+        return self._projection_size or self.model.config.dim
 
     def batch(self, sentences: Iterable[str | Sequence[str]]) -> Batch:
         """Sentences as the module reads them; made on the CPU, for instance by a DataLoader's workers."""

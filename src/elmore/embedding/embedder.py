@@ -96,7 +96,7 @@ class Embedder:
         return self.tokenizer.tokenize(text)
 
     @overload
-    def encode(self, sentences: str, **options: Unpack[_EncodeOptions]) -> Vectors: ...
+    def encode(self, sentences: str, **options: Unpack[_EncodeOptions]) -> Vectors: ...  # type: ignore[overload-overlap]
     @overload
     def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeOptions]) -> list[Vectors]: ...
     def encode(
@@ -173,7 +173,7 @@ class Embedder:
             raise InputError("encode_sentences takes a list of sentences; put the string into a list")
         if pool not in ("mean", "max"):
             raise InputError(f"pool is {pool!r}; it must be mean or max")
-        if not isinstance(layers, str | int) or layers == "all":
+        if not LayerChoice.parse(layers, num_layers=self.num_layers).merged:
             raise InputError(f"layers is {layers!r}; a sentence vector takes 'average', 'top' or one number")
         items = list(texts)
         pooled = np.zeros((len(items), self.dim), dtype=np.float32)
@@ -194,7 +194,8 @@ class Embedder:
         """
         words, marked = self._marked(sentence)
         vectors = self.encode([words], layers=layers)[0]
-        return vectors[..., marked, :].mean(axis=-2)
+        mean: Vectors = vectors[..., marked, :].mean(axis=-2)
+        return mean
 
     def similarity(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.floating]:
         """The cosine of every vector of `a` (n, dim) with every vector of `b` (m, dim), as (n, m).
@@ -213,9 +214,9 @@ class Embedder:
 
     def layers(self, batch: Batch) -> Layers:
         """All layers of a batch, read from the fixed state, as tensors left on the device."""
+        network = self.model.network
         with torch.no_grad():
-            layers, _ = self.model.network(batch, self.model.start.repeat(len(batch)))
-        return layers
+            return network.read(network.words(batch.inputs), batch, self.model.start.repeat(len(batch)))[0]
 
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""

@@ -51,7 +51,7 @@ def read(container: Container) -> Checkpoint:
             extra["assumed"] = _assumed(config)
     # A misfit may be the fault of the weights or of the options, so the message names both.
     with located(f"{name}, by {options}" if options else name):
-        tensors = _tensors(stored, prefix, config)
+        tensors = tensors_of_state_dict(stored, prefix, config)
         mixes = _mixes(stored, prefix.removesuffix("_elmo_lstm."), config)
     if mixes:
         pairs = range(len(mixes) // 2)
@@ -179,7 +179,8 @@ def _count(stored: Mapping[str, Tensor], before: str, after: str) -> int:
     return number
 
 
-def _tensors(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+def tensors_of_state_dict(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+    """The tensors of a biLM whose names begin with `prefix`; their biases are complete, forget bias included."""
     characters = config.characters
     if characters is None:
         raise FormatError("the options describe a model that reads words, the weights one that reads characters")

@@ -55,16 +55,16 @@ def read(container: Container) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
-    import h5py  # here, because it takes a while and reading does without it
+    from elmore.hdf5_output import new_hdf5  # here, because h5py takes a while and reading does without it
 
     options = options_from_config(checkpoint.config)
     words = vocabulary_content(checkpoint.vocabulary) if checkpoint.vocabulary is not None else None
     with writing_folder(path, replaces=("options.json", "weights.hdf5", "vocab.txt")) as folder:
         write_json(options, folder / "options.json")
         # The layout that every version of the HDF5 library reads, and the only one that we do.
-        with h5py.File(folder / "weights.hdf5", "w", libver="earliest") as file:
+        with new_hdf5(folder / "weights.hdf5", libver=("earliest", "latest")) as output:
             for name, values in arrays_from_tensors(checkpoint.config, checkpoint.tensors):
-                file.create_dataset(name, data=values, track_times=False)
+                output.add(name, values)
         if words is not None:
             (folder / "vocab.txt").write_bytes(words)
     left = {"softmax": checkpoint.softmax, "start state": checkpoint.start, "layer mixes": checkpoint.mixes}

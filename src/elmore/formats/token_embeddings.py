@@ -37,10 +37,10 @@ def read_token_embeddings(path: Path) -> Tensor:
 
 def write_token_embeddings(vectors: Tensor, path: Path) -> None:
     """Write vectors (words, P) as a token-embedding file, which bilm-tf reads too."""
-    import h5py  # here, because it takes a while and reading does without it
+    from elmore.hdf5_output import new_hdf5  # here, because h5py takes a while and reading does without it
 
-    with writing(path) as unfinished, h5py.File(unfinished, "w", libver="earliest") as file:
-        file.create_dataset(_NAME, data=vectors.detach().float().cpu().numpy(), track_times=False)
+    with writing(path) as unfinished, new_hdf5(unfinished, libver=("earliest", "latest")) as output:
+        output.add(_NAME, vectors.detach().float().cpu().numpy())
 
 
 def with_token_embeddings(checkpoint: Checkpoint, embeddings: Tensor, vocabulary: Vocabulary) -> Checkpoint:

@@ -62,7 +62,9 @@ class _Window(torch.autograd.Function):
         for t in range(steps):
             # Not baddbmm, which would copy the products first.
             recurred = torch.bmm(outputs[:, t], recurrent)
-            cell_forward(products[:, t], recurred, Step(gates[:, t], cells[:, t], cells[:, t + 1], m[:, t]), clip=cell_clip)
+            cell_forward(
+                products[:, t], recurred, Step(gates[:, t], cells[:, t], cells[:, t + 1], m[:, t]), clip=cell_clip
+            )
             if projection is None:
                 outputs[:, t + 1] = m[:, t]
             else:

@@ -35,7 +35,14 @@ class Update(NamedTuple):
 
 
 def train(
-    stepper: Stepper, windows: Windows, *, done: int, until: int, updates: int, skipped: Collection[int] = (), rank: int = 0
+    stepper: Stepper,
+    windows: Windows,
+    *,
+    done: int,
+    until: int,
+    updates: int,
+    skipped: Collection[int] = (),
+    rank: int = 0,
 ) -> Iterator[Update]:
     """Go on after `done` updates up to `until`, of `updates` in all; yield each, on a GPU a little later.
 

@@ -119,7 +119,7 @@ def _opener() -> OpenerDirector:
 class _WebRedirects(HTTPRedirectHandler):
     """Follows redirects to http and https, and never from https down to http."""
 
-    def redirect_request(  # noqa: PLR0917 (as the parent has it)
+    def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if urlsplit(newurl).scheme not in ("https", req.type):

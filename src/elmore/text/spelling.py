@@ -119,7 +119,8 @@ class Speller:
 
         Beyond that every window of every filter holds nothing but padding, and gives what the first such window gave.
         """
-        assert self.config.characters is not None and self.alphabet is not None
+        assert self.config.characters is not None
+        assert self.alphabet is not None
         places = torch.arange(1, characters.shape[1] + 1)
         own = torch.where(characters != self.alphabet.padding, places, 0).amax(dim=1)
         widest = max(width for width, _ in self.config.characters.filters)

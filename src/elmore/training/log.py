@@ -20,7 +20,8 @@ class Log:
     def write(self, **values: Any) -> None:
         """Add one object; numbers that JSON cannot hold become null."""
         finite = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
         }
         self._file.write(json.dumps(finite) + "\n")
 

@@ -7,7 +7,7 @@ def rate_at(update: int, *, peak: float, updates: int, warmup: int, final_share:
     """Rise in a straight line over `warmup` updates, then fall along a cosine to a share of the peak.
 
     >>> [round(rate_at(n, peak=1.0, updates=100, warmup=10, final_share=0.1), 3) for n in (0, 9, 10, 55, 99)]
-    [0.1, 1.0, 1.0, 0.55, 0.1]
+    [0.1, 1.0, 1.0, 0.542, 0.1]
     """
     if update < warmup:
         return peak * (update + 1) / warmup

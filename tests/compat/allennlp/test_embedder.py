@@ -134,7 +134,7 @@ def test_a_string_is_not_taken_for_a_list_of_words(tiny_pair: Any) -> None:
         (StringIO("one\n"), {"output_format": "bottom"}, "one of all, top, average"),
         (StringIO("one\n"), {"batch_size": 0}, "at least 1"),
         (StringIO("one\ntwo\none\n"), {"use_sentence_keys": True}, "twice .* 'one'"),
-        (StringIO("one\none/two\n"), {"use_sentence_keys": True}, "cannot have a dataset with the name 'one/two'"),
+        (StringIO("one\none/two\n"), {"use_sentence_keys": True}, "cannot be the name of a dataset"),
     ],
 )
 def test_what_cannot_be_embedded_leaves_no_file(

@@ -48,7 +48,9 @@ class ElmoBiLm(nn.Module):
     ) -> None:
         super().__init__()
         model = load(options=options_file, weights=weight_file)
-        boundaries = model.speller.spell([model.config.begin, model.config.end]).characters
+        alphabet = model.speller.alphabet
+        # At full width, as the ids that come in have it.
+        boundaries = alphabet.spell([model.config.begin, model.config.end]) if alphabet else None
         if boundaries is None:
             raise InputError(f"{weight_file} is a model that reads whole words; open it with elmore.Embedder")
         self.network = model.network.requires_grad_(requires_grad)

@@ -31,7 +31,7 @@ class Elmo(nn.Module):
     until they are trained apart; dropout, on by default in training, is drawn for each anew.
     """
 
-    def __init__(  # noqa: PLR0917 (as AllenNLP has it)
+    def __init__(
         self,
         options_file: str | Path | None,
         weight_file: str | Path | None,
@@ -99,7 +99,7 @@ class Elmo(nn.Module):
 class ElmoTokenEmbedder(nn.Module):
     """AllenNLP's `ElmoTokenEmbedder`: an `Elmo` with one mix, and a projection of it if `projection_dim` is given."""
 
-    def __init__(  # noqa: PLR0917 (as AllenNLP has it)
+    def __init__(
         self,
         options_file: str | Path = DEFAULT_OPTIONS_FILE,
         weight_file: str | Path = DEFAULT_WEIGHT_FILE,

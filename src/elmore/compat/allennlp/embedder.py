@@ -1,18 +1,17 @@
 """ElmoEmbedder: tokenised sentences in, arrays of vectors or a file of them out."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.compat.allennlp.bilm import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE, ElmoBiLm
 from elmore.compat.allennlp.character_ids import tokenized
+from elmore.embedding.sinks.allennlp import Sentences, write_lines
 from elmore.errors import InputError, shortened
 from elmore.files import writing
 from elmore.progress import progress_bar
@@ -73,7 +72,7 @@ class ElmoEmbedder:
         layers = self.elmo_bilm.read(words.to(self.elmo_bilm.device))
         return layers.stack().transpose(0, 1), layers.mask()
 
-    def embed_file(  # noqa: PLR0917 (as AllenNLP has it)
+    def embed_file(
         self,
         input_file: Iterable[str],
         output_file_path: str | Path,
@@ -93,18 +92,16 @@ class ElmoEmbedder:
         lines = _sentence_lines(input_file)
         if use_sentence_keys and (repeated := [line for line, count in Counter(lines).items() if count > 1]):
             raise InputError(f"a sentence that stands there twice cannot be a key: {repeated[0][:80]!r}")
-        with (
-            writing(output_file_path) as unfinished,
-            h5py.File(unfinished, "w") as file,
-            progress_bar("embedding", total=len(lines)) as progress,
-        ):
-            embedded = self.embed_sentences(map(str.split, lines), batch_size)
-            for number, (line, vectors) in enumerate(zip(lines, embedded, strict=True)):
-                _create_dataset(file, line if use_sentence_keys else str(number), choose(vectors))
-                progress.advance(sentences=1, tokens=vectors.shape[1])
-            if not (forget_sentences or use_sentence_keys):
-                indices = json.dumps({line: str(number) for number, line in enumerate(lines)})
-                file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = indices
+        with writing(output_file_path) as unfinished, progress_bar("embedding", total=len(lines)) as progress:
+
+            def embedded() -> Iterator[tuple[int, str, NDArray[np.float32]]]:
+                stream = self.embed_sentences(map(str.split, lines), batch_size)
+                for number, (line, vectors) in enumerate(zip(lines, stream, strict=True)):
+                    yield number, line, choose(vectors)
+                    progress.advance(sentences=1, tokens=vectors.shape[1])
+
+            kept: Sentences = "keys" if use_sentence_keys else "forget" if forget_sentences else "index"
+            write_lines(embedded(), unfinished, sentences=kept)
 
 
 _OUTPUT_FORMATS: Mapping[str, Callable[[Vectors], NDArray[np.float32]]] = {
@@ -125,12 +122,3 @@ def _sentence_lines(file: Iterable[str]) -> list[str]:
     if blank := [str(number) for number, line in enumerate(lines) if not line]:
         raise InputError(f"blank lines cannot be embedded, and these, counted from 0, are: {shortened(blank)}")
     return lines
-
-
-def _create_dataset(file: h5py.File, key: str, vectors: NDArray[np.float32]) -> None:
-    try:
-        file.create_dataset(key, data=vectors)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"HDF5 cannot have a dataset with the name {key[:80]!r}; leave out use_sentence_keys"
-        ) from error

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from elmore.config import ModelConfig
 from elmore.errors import located
-from elmore.formats.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.allennlp import tensors_of_state_dict
 from elmore.network.bilm import BiLM
 
 _WORDS, _LSTM = "_token_embedder.", "_elmo_lstm."
@@ -37,16 +37,7 @@ def rename_parameters(module: nn.Module, state_dict: dict[str, Any], prefix: str
 
 
 def _renamed(stored: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    characters = config.characters
-    assert characters is not None  # the module reads nothing else
-    rows, columns = characters.n_characters, characters.embedding_dim
-    ours = {"words.characters": take(stored, f"{_WORDS}_char_embedding_weights", rows + 1, columns)[1:]}
-    ours |= convolutions(stored, f"{_WORDS}char_conv_", characters)
-    ours |= highways(stored, f"{_WORDS}_highways._layers.", characters)
-    projection = f"{_WORDS}_projection"
-    ours["words.projection.weight"] = take(stored, f"{projection}.weight", config.vector_dim, config.token_features)
-    ours["words.projection.bias"] = take(stored, f"{projection}.bias", config.vector_dim)
-    ours |= lstm(stored, _LSTM, config)
+    ours = tensors_of_state_dict(stored, "", config)
     for layer in range(config.lstm_layers):
         # Theirs is complete; to ours the network adds what the configuration says.
         i, j, f, o = ours[f"lstm.{layer}.bias"].chunk(4, dim=-1)

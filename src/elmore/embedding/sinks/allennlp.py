@@ -10,6 +10,7 @@ a group. Where nothing asks for this layout, that of `hdf5.py` keeps more.
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.sinks.hdf5_output import Hdf5Output, new_hdf5
 from elmore.embedding.spool import Spool
 from elmore.errors import FormatError, InputError
+from elmore.hdf5_output import Hdf5Output, new_hdf5
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
@@ -31,10 +32,18 @@ def write(spool: Spool, path: Path, *, sentences: Sentences = "index") -> None:
 
     `sentences` says what becomes of them: kept in `sentence_to_index`, forgotten, or made the names of the datasets.
     """
+    with spool.finishing(path) as unfinished:
+        lines = ((number, " ".join(words), vectors) for number, words, _, vectors in spool)
+        write_lines(lines, unfinished, sentences=sentences)
+
+
+def write_lines(
+    lines: Iterable[tuple[int, str, NDArray[np.floating]]], path: Path, *, sentences: Sentences = "index"
+) -> None:
+    """Write numbered lines with their vectors to a new file."""
     indices: dict[str, str] = {}
-    with spool.finishing(path) as unfinished, new_hdf5(unfinished) as output:
-        for number, words, _, vectors in spool:
-            line = " ".join(words)
+    with new_hdf5(path) as output:
+        for number, line, vectors in lines:
             if sentences == "keys":
                 _add_named(output, line, vectors, number=number)
                 continue

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.embedding.sinks import allennlp
-from elmore.embedding.sinks.hdf5_output import Hdf5Output, new_hdf5
 from elmore.embedding.sinks.meta import meta_of, parse_meta
 from elmore.embedding.spool import Spool
 from elmore.embedding.texts import slice_texts
 from elmore.errors import FormatError
+from elmore.hdf5_output import Hdf5Output, new_hdf5
 
 GROUP = "sentences"
 

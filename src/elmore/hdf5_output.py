@@ -27,7 +27,8 @@ class Hdf5Output:
 
     def add(self, name: str, data: NDArray[Any]) -> None:
         """Write a dataset; as soon as the disk takes no more, an error."""
-        self.file.create_dataset(name, data=data)
+        # Without times: the same data makes the same file.
+        self.file.create_dataset(name, data=data, track_times=False)
         self.check()
 
     def check(self) -> None:

@@ -1,0 +1,147 @@
+"""`elmore convert`: every model into every format that can express it."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmore import Embedder, load
+
+MODELS = [
+    "allennlp",
+    "allennlp/simple_tagger_best.th",
+    "bilm-tf",
+    "bilm-tf-checkpoint",
+    "elmoformanylangs/elmo_char_only",
+    "elmoformanylangs/elmo_word_char",
+    "elmoformanylangs/elmo_word_only",
+    "nlpl/nlpl_like.zip",
+    "seqvec",
+    "variants/no_projections",
+    "variants/one_layer",
+    "variants/proj_clip_without_projection",
+    "variants/three_layers_tight_clip",
+    "variants/unidirectional",
+    "variants/unidirectional_one_layer_words",
+    "variants/word_input",
+]
+NOT_IN_HDF5 = ("elmoformanylangs", "variants/unidirectional")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_becomes_a_folder_with_the_same_weights(elmore, fixtures: Path, tmp_path: Path, model: str) -> None:
+    ended = elmore("convert", fixtures / model, "-o", tmp_path / "out")
+    assert ended == (0, "", f"wrote {tmp_path / 'out'}\n")
+    assert load(tmp_path / "out").fingerprint() == load(fixtures / model).fingerprint()
+    # The card remembers where the model came from.
+    assert str(fixtures / model) in elmore("info", tmp_path / "out").out
+
+
+@pytest.mark.filterwarnings("default")  # a softmax, or a task's mixes, are left out with a word
+@pytest.mark.parametrize("model", [model for model in MODELS if not model.startswith(NOT_IN_HDF5)])
+def test_hdf5_gives_the_same_vectors(elmore, fixtures: Path, tmp_path: Path, model: str) -> None:
+    assert elmore("convert", fixtures / model, "-o", tmp_path / "out", "--format", "hdf5").code == 0
+    assert {"options.json", "weights.hdf5"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    sentence = [["The", "cat", "Déjà", "<UNK>"]]
+    ours, theirs = (
+        Embedder.from_pretrained(path).encode(sentence, layers="all")[0]
+        for path in (tmp_path / "out", fixtures / model)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_hdf5_has_no_place_for_is_named(elmore, fixtures: Path, tmp_path: Path) -> None:
+    ended = elmore("convert", fixtures / "bilm-tf-checkpoint", "-o", tmp_path / "out", "--format", "hdf5")
+    assert "elmore: warning:" in ended.err
+    assert "the softmax" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("model", "unsaid"),
+    [
+        ("elmoformanylangs/elmo_word_char", "an alphabet of code points, word vectors beside characters"),
+        ("variants/unidirectional", "a single direction"),
+    ],
+)
+def test_what_hdf5_cannot_say_is_refused_in_one_line(elmore, fixtures: Path, tmp_path: Path, model, unsaid) -> None:
+    ended = elmore("convert", fixtures / model, "-o", tmp_path / "out", "--format", "hdf5")
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert "options.json and weights.hdf5 cannot say" in ended.err
+    assert unsaid in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pair_of_files_can_be_converted(elmore, fixtures: Path, tmp_path: Path) -> None:
+    folder = fixtures / "allennlp"
+    pair = ("--options-file", folder / "options.json", "--weight-file", folder / "lm_weights.hdf5")
+    assert elmore("convert", *pair, "-o", tmp_path / "out").code == 0
+    assert load(tmp_path / "out").fingerprint() == load(folder).fingerprint()
+
+
+def test_a_warm_start_is_stored_and_used(elmore, tmp_path: Path, tiny: Embedder) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("I took a bow. He had a bow and arrow.\n")
+    assert elmore("convert", "tiny-random", "-o", tmp_path / "warm", "--warm", text).code == 0
+    assert (
+        "start state  warm: the mean state after each of 2 sentences of text.txt"
+        in elmore("info", tmp_path / "warm").out
+    )
+    warm = Embedder.from_pretrained(tmp_path / "warm")
+    sentence = ["I", "took", "a", "bow", "."]
+    assert np.abs(warm.encode([sentence])[0] - tiny.encode([sentence])[0]).max() > 1e-3
+    # Fixed all the same: a sentence has the same vectors after any other.
+    np.testing.assert_allclose(warm.encode([["a"], sentence])[1], warm.encode([sentence])[0], atol=1e-6)
+
+
+def test_the_card_says_what_it_was_told_of_the_text(elmore, tmp_path: Path) -> None:
+    told = ("--tokenizer", "whitespace", "--language", "de", "--lowercase", "--escape")
+    elmore("convert", "tiny-random", "-o", tmp_path / "one", *told)
+    expected = {"tokenizer": "whitespace", "language": "de", "lowercase": True, "escape": True}
+    assert json.loads((tmp_path / "one" / "card.json").read_text())["text"] == expected
+    elmore("convert", tmp_path / "one", "-o", tmp_path / "two", "--no-lowercase")
+    expected["lowercase"] = False
+    assert json.loads((tmp_path / "two" / "card.json").read_text())["text"] == expected
+
+
+def test_word_vectors_are_written_as_bilm_tf_dumps_them(elmore, fixtures: Path, tmp_path: Path) -> None:
+    folder = fixtures / "allennlp"
+    vocabulary = ("--vocab", folder / "vocab_test.txt")
+    ended = elmore("convert", folder, "-o", tmp_path / "t.hdf5", "--format", "token-embeddings", *vocabulary)
+    assert ended.code == 0
+    with h5py.File(tmp_path / "t.hdf5") as ours, h5py.File(folder / "elmo_token_embeddings.hdf5") as theirs:
+        np.testing.assert_allclose(ours["embedding"][...], theirs["embedding"][...], atol=5e-6, rtol=0)
+
+
+def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nbow\n")
+    arguments = ("convert", "tiny-random", "-o", tmp_path / "t.hdf5", "--format", "token-embeddings")
+    ended = elmore(*arguments)
+    assert (ended.code, "give a vocabulary file" in ended.err) == (1, True)
+    assert elmore(*arguments, "--vocab", tmp_path / "vocab.txt").code == 0
+    with h5py.File(tmp_path / "t.hdf5") as file:
+        assert file["embedding"].shape == (4, 16)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--warm", "none.txt"], "none.txt: no such file"),
+        (["--warm", "empty.txt"], "empty.txt holds no sentence to warm up on"),
+        (["--language", "Deutsch"], "the language is to be an ISO code"),
+        (["-o", "full"], "full"),
+        (["-o", "none/out"], "none/out: the folder"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(elmore, tmp_path: Path, monkeypatch, options, complaint: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").touch()
+    Path("full").mkdir()
+    Path("full/precious.txt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    ended = elmore("convert", "tiny-random", "-o", "out", *options)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
+    assert ended.err.startswith(f"elmore: {complaint}")
+    assert sorted(tmp_path.rglob("*")) == before
