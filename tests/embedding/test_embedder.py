@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmore import Embedder
+from elmore import Embedder, load
 from elmore.embedding import stream
 from elmore.embedding.word_cache import WORD_BYTES, WordCache
 from elmore.errors import InputError, InputWarning, OutOfMemory
@@ -301,3 +301,22 @@ class TestHardInput:
         assert len(vectors) == 5
         for vector in vectors:
             np.testing.assert_allclose(vector, vectors[0], atol=SAME)
+
+
+def test_brackets_around_nothing_but_blanks_are_refused(tiny: Embedder) -> None:
+    with pytest.raises(InputError, match="mark exactly one word"):
+        tiny.word_vector("a [ ] bow")
+
+
+def test_computing_in_bfloat16_leaves_the_callers_model_as_it_was() -> None:
+    model = load("tiny-random")
+    before = model.fingerprint()
+    Embedder(model, compute="bfloat16").encode("I took a bow.")
+    assert model.fingerprint() == before
+    assert next(model.network.parameters()).dtype == torch.float32
+
+
+def test_a_model_loaded_in_inference_mode_can_be_used(tiny: Embedder) -> None:
+    with torch.inference_mode():
+        model = Embedder.from_pretrained("tiny-random")
+    assert np.array_equal(model.encode("I took a bow."), tiny.encode("I took a bow."))

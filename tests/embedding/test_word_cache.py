@@ -1,12 +1,17 @@
 """The word cache: the same vectors with and without it, in bounded memory."""
 
+import copy
+import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmore import Embedder
 from elmore.embedding import word_cache
 from elmore.embedding.word_cache import WordCache
 from elmore.model import Model
@@ -73,6 +78,23 @@ def test_a_stop_half_way_leaves_no_wrong_vectors_behind(tiny_model: Model, monke
         cache.vectors(tiny_model.batch([["c"]]))
     monkeypatch.undo()
     assert torch.equal(cache.vectors(tiny_model.batch([["a", "b"]])), right)
+
+
+def test_a_copy_starts_without_memory_and_gives_the_same(tiny: Embedder) -> None:
+    words = ["I", "took", "a", "bow", "."]
+    expected = tiny.encode([words])[0]
+    for copied in (copy.deepcopy(tiny), pickle.loads(pickle.dumps(tiny))):
+        assert len(copied._cache) == 0
+        assert np.array_equal(copied.encode([words])[0], expected)
+
+
+def test_threads_may_share_an_embedder(tiny: Embedder) -> None:
+    sentences = [[f"Word{n}", "and", f"word{n % 7}"] for n in range(200)]
+    expected = tiny.encode(sentences)
+    shared = copy.deepcopy(tiny)
+    with ThreadPoolExecutor(4) as pool:
+        for vectors in pool.map(lambda _: shared.encode(sentences), range(8)):
+            assert all(np.array_equal(ours, theirs) for ours, theirs in zip(vectors, expected, strict=True))
 
 
 def test_what_a_word_costs_is_not_underestimated() -> None:

@@ -1,21 +1,31 @@
 """`elmore pretrain`: from a prepared corpus to a biLM."""
 
-import json
 import shlex
+import signal
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elmore.cli.speaking import Quiet, Speech, Verbose
-from elmore.errors import InputError, MissingExtra
+from elmore.cli.training_display import training_display
+from elmore.errors import ElmoreError, InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from elmore.pretraining.events import Event, Started
-    from elmore.recipe import Recipe
+    import torch
 
-RECIPE_FILE = "recipe.json"
+    from elmore.pretraining.beginning import Beginning
+    from elmore.pretraining.corpus import Corpus
+    from elmore.pretraining.run import Habits, Run
+    from elmore.pretraining.run_folder import Origins, RunFolder
+    from elmore.recipe import Recipe
+    from elmore.training.distributed import Team
+
+OFTEN, SHAPE = "How often", "What is trained"
 
 
 def pretrain(
@@ -25,66 +35,127 @@ def pretrain(
         Path | None, typer.Option("--output", "-o", metavar="RUN", help="A new folder for the run.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    size: Annotated[str | None, typer.Option(help="tiny, small, medium or original.")] = None,
-    config: Annotated[str | None, typer.Option(metavar="RECIPE", help="A TOML file, or a recipe's name.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates to make, instead of epochs.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="How often to read the corpus.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For all that is random.")] = None,
-    log_every: Annotated[int, typer.Option(help="Updates between two lines of the log.")] = 50,
-    checkpoint_every: Annotated[int, typer.Option(help="Updates between two checkpoints.")] = 1000,
-    evaluate_every: Annotated[int, typer.Option(help="Updates between evaluations; 0: each epoch.")] = 0,
-    keep: Annotated[int, typer.Option(help="Checkpoints to keep.")] = 2,
+    size: Annotated[
+        str | None, typer.Option(help="tiny, small, medium or original.", metavar="SIZE", rich_help_panel=SHAPE)
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="RECIPE", help="A TOML file, or a recipe's name.", rich_help_panel=SHAPE)
+    ] = None,
+    init: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Fine-tune this model.", rich_help_panel=SHAPE)
+    ] = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="Read words by a table, not their characters.", rich_help_panel=SHAPE)
+    ] = False,
+    steps: Annotated[
+        int | None, typer.Option(help="Updates to make, instead of epochs.", rich_help_panel=SHAPE)
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(help="How often to read the corpus.", rich_help_panel=SHAPE)] = None,
+    seed: Annotated[int | None, typer.Option(help="For all that is random.", rich_help_panel=SHAPE)] = None,
+    log_every: Annotated[
+        int, typer.Option(min=1, help="Updates between two lines of the log.", rich_help_panel=OFTEN)
+    ] = 50,
+    checkpoint_every: Annotated[
+        int, typer.Option(min=1, help="Updates between two checkpoints.", rich_help_panel=OFTEN)
+    ] = 1000,
+    evaluate_every: Annotated[
+        int, typer.Option(min=0, help="Updates between evaluations; 0: each epoch.", rich_help_panel=OFTEN)
+    ] = 0,
+    keep: Annotated[int, typer.Option(min=1, help="Checkpoints to keep.", rich_help_panel=OFTEN)] = 2,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also log for TensorBoard.")] = False,
     hdf5: Annotated[bool, typer.Option("--hdf5", help="Also write options.json and weights.hdf5.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one.")] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Train a biLM on PREPARED. Any field of a recipe can be set: --training.learning_rate 0.001 --model.cell_dim 512."""
+    """Train a biLM on PREPARED. Any field of a recipe can be set: --training.rows 64 --model.cell_dim 512."""
     speech = Speech.of(context, quiet=quiet, verbose=verbose)
-    folder = _run_folder(output, resume)
+    if (output is None) == (resume is None):
+        raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
     changes = _changes(context.args)
     for name, value in (("training.updates", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
-    recipe = _recipe(size, config, changes, resume=resume)
+    wishes = _Wishes(size=size, config=config, init=init, words=words, changes=changes, resumes=resume is not None)
+    wishes.check()
 
-    from elmore.pretraining.corpus import Corpus
-    from elmore.pretraining.run import Habits, Run
+    from elmore.pretraining.run import Habits
+    from elmore.pretraining.run_folder import RunFolder
     from elmore.training.distributed import joined_team, own_device
-    from elmore.training.log import plot_log
 
     habits = Habits(
-        log_every=log_every, checkpoint_every=checkpoint_every, evaluate_every=evaluate_every, keep=keep, hdf5=hdf5
+        log_every=log_every,
+        checkpoint_every=checkpoint_every,
+        evaluate_every=evaluate_every,
+        keep=keep,
+        hdf5=hdf5,
+        tensorboard=tensorboard,
     )
+    folder = RunFolder(output or resume or Path())
     chosen = own_device(device)
     with joined_team(chosen) as team:
+        if not team.leads:
+            speech = Speech.of(context, quiet=True, verbose=False)
+        finished = _train(prepared, folder, wishes, habits, device=chosen, team=team, speech=speech)
+    if not finished:
+        raise typer.Exit(130)
+
+
+def _train(
+    prepared: Path,
+    folder: "RunFolder",
+    wishes: "_Wishes",
+    habits: "Habits",
+    *,
+    device: "torch.device",
+    team: "Team",
+    speech: Speech,
+) -> bool:
+    """Train, and say whether that came to its end; False if the user stopped it."""
+    from elmore.pretraining.corpus import Corpus
+    from elmore.pretraining.run import Run
+
+    go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder.path))}"
+    with _interruption_told(speech, folder, go_on), training_display(speech) as display:
         corpus = Corpus.open(prepared)
-        if team.leads:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / RECIPE_FILE).write_text(json.dumps(recipe.to_dict(), indent=2) + "\n")
-        command = shlex.join(["elmore", *sys.argv[1:]])
-        run = Run(corpus, folder, recipe, habits=habits, device=chosen, team=team, command=command)
-        for event in run.events():
-            if team.leads:
-                _tell(event, speech)
-        if team.leads:
-            try:
-                plot_log(folder / "log.jsonl", folder / "loss.png")
-            except MissingExtra as error:
-                speech.say(str(error))
+        beginning, origins = _begun(wishes, corpus, folder, team)
+        run = Run(corpus, folder, beginning, habits=habits, device=device, team=team, commands=origins.commands)
+        team.led(lambda: folder.write(beginning.recipe, origins))
+        with _gentle_stop(run, speech), _failure_told(speech, go_on):
+            for event in run.events():
+                display.show(event)
+    finished = run.done == run.updates
+    if not finished:
+        speech.say(f"stopped after update {run.done:,}, and saved; go on with: {go_on}")
+    elif team.leads:
+        _plot(folder, speech)
+    return finished
 
 
-def _run_folder(output: Path | None, resume: Path | None) -> Path:
-    if (output is None) == (resume is None):
-        raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
-    if resume is not None:
-        if not (resume / RECIPE_FILE).is_file():
-            raise InputError(f"{resume}: no run to go on with; start one with -o {resume}")
-        return resume
-    assert output is not None
-    if (output / RECIPE_FILE).exists():
-        raise InputError(f"{output}: holds a run already; go on with it by --resume {output}, or choose another folder")
-    return output
+@dataclass(frozen=True, kw_only=True)
+class _Wishes:
+    """What the command line says of the model and its training."""
+
+    size: str | None
+    config: str | None
+    init: str | None
+    words: bool
+    changes: Mapping[str, str]
+    resumes: bool
+
+    def check(self) -> None:
+        if self.resumes and (self.size or self.config or self.init or self.words):
+            raise InputError("a run that goes on keeps its recipe; leave out --size, --config, --init and --words")
+        if self.init and (self.size or self.words or any(name.startswith("model.") for name in self.changes)):
+            raise InputError("the shape comes with the model of --init; leave out --size, --words and --model.…")
+
+    def recipe(self) -> "Recipe":
+        from elmore.recipe import overridden, read_recipe
+
+        recipe = read_recipe(self.config or self.size or ("fine-tuning" if self.init else "small"))
+        if self.size and self.config:
+            recipe = overridden(recipe, {"size": self.size})
+        return overridden(recipe, self.changes)
 
 
 def _changes(arguments: list[str]) -> dict[str, str]:
@@ -103,60 +174,82 @@ def _changes(arguments: list[str]) -> dict[str, str]:
     return changes
 
 
-def _recipe(size: str | None, config: str | None, changes: dict[str, str], *, resume: Path | None) -> "Recipe":
-    from elmore.recipe import Recipe, overridden, read_recipe
+def _begun(wishes: _Wishes, corpus: "Corpus", folder: "RunFolder", team: "Team") -> tuple["Beginning", "Origins"]:
+    """What the run begins with: what it began with before, if it goes on."""
+    from elmore.model import load
+    from elmore.pretraining.beginning import from_model, new_model, reading_words
+    from elmore.pretraining.run_folder import Origins, changed, check_same_corpus, identity
 
-    if resume is not None:
-        if size or config:
-            raise InputError("a run that goes on keeps its recipe; leave out --size and --config")
-        return overridden(Recipe.from_dict(json.loads((resume / RECIPE_FILE).read_text())), changes)
-    if size and config:
-        recipe = overridden(read_recipe(config), {"size": size})
+    known = team.led(lambda: _known(wishes, folder))
+    if known is not None:
+        recipe, origins = known
+        if origins.corpus:
+            check_same_corpus(origins.corpus, corpus)
+        if wishes.resumes:
+            recipe = changed(recipe, wishes.changes)
+        beginning = new_model(recipe, corpus, characters=origins.characters, init=origins.init)
     else:
-        recipe = read_recipe(config or size or "small")
-    return overridden(recipe, changes)
+        recipe = wishes.recipe()
+        if wishes.words:
+            recipe = reading_words(recipe, corpus)
+        beginning = from_model(load(wishes.init), recipe, corpus) if wishes.init else new_model(recipe, corpus)
+        origins = Origins(corpus=identity(corpus), init=beginning.init, characters=beginning.characters)
+    command = shlex.join(["elmore", *sys.argv[1:]])
+    return beginning, replace(origins, commands=(*origins.commands, command))
 
 
-def _tell(event: "Event", speech: Speech) -> None:
-    from elmore.pretraining import events
+def _known(wishes: _Wishes, folder: "RunFolder") -> tuple["Recipe", "Origins"] | None:
+    """The recipe and the origins of the run that lies in the folder and is to go on, or None for a new one."""
+    from elmore.training.distributed import started_again
 
-    match event:
-        case events.Started():
-            speech.say(_beginning(event))
-        case events.Logged(update, updates, epoch, speed, left):
-            perplexities = " ".join(f"{2.718281828459045**loss:.1f}" for loss in update.losses)
-            speech.say(
-                f"update {update.number:,}/{updates:,}  epoch {epoch:.2f}  loss {update.loss:.4f}  "
-                f"sampled perplexities {perplexities}  {speed:,.0f} tokens/s  {_duration(left)} left"
-            )
-        case events.Evaluated(number, held_out):
-            each = " ".join(f"{perplexity:.2f}" for perplexity in held_out.perplexities)
-            speech.say(f"update {number:,}  held-out perplexity (full softmax) {held_out.mean:.2f}  ({each})")
-        case events.RolledBack(number, to):
-            speech.say(f"update {number:,}: the loss is not finite; back to update {to:,}, leaving that window out")
-        case events.Finished(model, _):
-            speech.say(f"wrote {model}")
+    if wishes.resumes and not folder.is_begun:
+        raise InputError(f"{folder.path}: no run to go on with; start one with -o {folder.path}")
+    if not wishes.resumes and folder.is_begun and not started_again():
+        raise InputError(
+            f"{folder.path}: holds a run already; go on with it by --resume {folder.path}, or choose another folder"
+        )
+    return folder.read() if folder.is_begun else None
 
 
-def _beginning(start: "Started") -> str:
-    lines = [
-        f"{start.tokens:,} tokens, {start.types:,} distinct words, {start.unknown_share:.1%} of tokens are <UNK>",
-        f"{start.parameters:,} parameters, and {start.softmax_parameters:,} in the softmax",
-        f"{start.updates:,} updates, {start.epochs:.2f} epochs; about {_duration(start.seconds)} on this machine",
-    ]
-    if start.done:
-        lines.append(f"going on after update {start.done:,}")
-    return "\n".join(lines)
+@contextmanager
+def _gentle_stop(run: "Run", speech: Speech) -> Iterator[None]:
+    """At the first Ctrl-C have the run save and end; at the second it ends as it is."""
+
+    def ask(*_: object) -> None:
+        signal.signal(signal.SIGINT, usual)
+        run.stop()
+        speech.say("stopping, after saving; Ctrl-C again stops at once")
+
+    usual = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
-def _duration(seconds: float) -> str:
-    """In words a person plans with.
+@contextmanager
+def _failure_told(speech: Speech, go_on: str) -> Iterator[None]:
+    """What ends a run that has begun leaves its checkpoints, so say how to go on."""
+    try:
+        yield
+    except ElmoreError:
+        speech.say(f"the last checkpoint is kept; when this is mended, go on with: {go_on}")
+        raise
 
-    >>> _duration(75), _duration(7300)
-    ('1 min 15 s', '2 h 1 min')
-    """
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+@contextmanager
+def _interruption_told(speech: Speech, folder: "RunFolder", go_on: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        speech.say(f"stopped; go on with: {go_on}" if folder.is_begun else "stopped; nothing was written")
+        raise typer.Exit(130) from None
+
+
+def _plot(folder: "RunFolder", speech: Speech) -> None:
+    from elmore.training.log import plot_log
+
+    try:
+        plot_log(folder.log, folder.picture)
+    except MissingExtra as error:
+        speech.say(str(error))

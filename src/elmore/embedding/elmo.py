@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import torch
 from torch import Tensor, nn
 
+from elmore.embedding.sentences import Sentence, words_of
 from elmore.errors import FormatError, InputError, shortened
 from elmore.model import Model, load, save
 from elmore.network.mix import LayerMix
@@ -114,15 +115,15 @@ class Elmo(nn.Module):
         """The size of a word's mixed vector."""
         return self._projection_size or self.model.config.dim
 
-    def batch(self, sentences: Iterable[str | Sequence[str]]) -> Batch:
+    def batch(self, sentences: Iterable[Sentence]) -> Batch:
         """Sentences as the module reads them; made on the CPU, for instance by a DataLoader's workers."""
-        words = [self.tokenizer.tokenize(s).words if isinstance(s, str) else list(s) for s in sentences]
-        return Batch.of(words, self.model.speller)
-
-    def forward(self, sentences: Batch | Iterable[str | Sequence[str]]) -> ElmoOutput:
-        """Mix the layers of every word; one (B, T, dim) tensor for each mix, and the mask of real words."""
         if isinstance(sentences, str):
             raise InputError("Elmo reads a list of sentences; put the string into a list")
+        words = [words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(sentences)]
+        return Batch.of(words, self.model.speller)
+
+    def forward(self, sentences: Batch | Iterable[Sentence]) -> ElmoOutput:
+        """Mix the layers of every word; one (B, T, dim) tensor for each mix, and the mask of real words."""
         batch = sentences if isinstance(sentences, Batch) else self.batch(sentences)
         batch = batch.to(self.start_h.device)
         layers, _ = self.network(batch, State(self.start_h, self.start_c).repeat(len(batch)))

@@ -1,8 +1,9 @@
 """The Embedder: sentences become arrays of word vectors."""
 
+import copy
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
+from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.stream import Reader, Vectors
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
@@ -22,8 +24,6 @@ from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 from elmore.text.checks import warnings_about
 from elmore.text.tokenizing import Tokenizer, Tokens
-
-Sentence = str | Sequence[str]
 
 DEFAULT_BATCH_TOKENS = 2048
 DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
@@ -56,7 +56,9 @@ class Embedder:
         if compute not in ("float32", "bfloat16"):
             raise InputError(f"compute is {compute!r}; it must be float32 or bfloat16")
         if compute == "bfloat16":
-            model = replace(model, network=model.network.bfloat16(), start=model.start.to(torch.bfloat16))
+            # A copy, because modules are converted in place, and the caller's model is the caller's.
+            network = copy.deepcopy(model.network).bfloat16()
+            model = replace(model, network=network, start=model.start.to(torch.bfloat16))
         self.model = model
         self.tokenizer = Tokenizer(model.card.text)
         self._cache = WordCache(model.network.words, vector_dim=model.config.vector_dim)
@@ -220,15 +222,7 @@ class Embedder:
 
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
-        if isinstance(sentence, str):
-            return self.tokenizer.tokenize(sentence).words
-        if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
-            raise InputError(f"sentence {number} is {type(sentence).__name__}; it must be a string or a list of words")
-        words = list(sentence)
-        for position, word in enumerate(words):
-            if not isinstance(word, str):
-                raise InputError(f"sentence {number}, word {position} is {type(word).__name__}; it must be a string")
-        return words
+        return words_of(sentence, self.tokenizer, number)
 
     def _checked_once(self, sentences: Iterator[list[str]]) -> Iterator[list[str]]:
         """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
@@ -248,7 +242,8 @@ class Embedder:
                 text = sentence[:start] + found[0][1] + sentence[end:]
                 words, offsets = self.tokenize(text)
                 last = end - 2
-                return words, [i for i, (left, right) in enumerate(offsets) if left < last and right > start]
+                if marked := [i for i, (left, right) in enumerate(offsets) if left < last and right > start]:
+                    return words, marked
         else:
             words = self.words(sentence)
             marked = [i for i, word in enumerate(words) if len(word) > 2 and word[0] == "[" and word[-1] == "]"]

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +28,22 @@ class WordCache:
     def __init__(self, encoder: WordEncoder, *, vector_dim: int, max_bytes: int = DEFAULT_BYTES) -> None:
         self._encoder = encoder
         self._capacity = max(max_bytes // (4 * vector_dim + WORD_BYTES), 1)
+        self._start_empty()
+
+    def _start_empty(self) -> None:
         # One table, because a small tensor for each word takes several times the memory of its numbers.
         self._table: Tensor | None = None  # (capacity, P)
         self._rows: OrderedDict[str, int] = OrderedDict()  # in the table; least recently used first
         self._weights: tuple[tuple[int, int], ...] = ()
         self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy, or another process, needs: not the memory."""
+        return {"_encoder": self._encoder, "_capacity": self._capacity}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start_empty()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -99,4 +111,5 @@ class WordCache:
 
 def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
     """Where the weights lie and how often they were written to: changes with any training step or move."""
-    return tuple((parameter.data_ptr(), parameter._version) for parameter in module.parameters())
+    # Weights made in inference mode count no writes, and cannot be trained either.
+    return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in module.parameters())

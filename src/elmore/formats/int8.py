@@ -1,7 +1,7 @@
 """Weights in a quarter of the space: whole numbers from -127 to 127, and a scale for each unit of output.
 
-A matrix `x` is stored as `x` in int8 and `x.scale` in float32; it is widened again when it is read. Vectors stay as they
-are: they are small, and every bit of a bias counts.
+A matrix `x` is stored as `x` in int8 and `x.scale` in float32; it is widened again when it is read. Vectors and biases
+stay as they are: they are small, and every bit of a bias counts.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ def narrowed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     result: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if tensor.ndim < 2:
+        # The bias of an LSTM layer looks like a matrix: it has a row for each direction.
+        if tensor.ndim < 2 or name.endswith(".bias"):
             result[name] = tensor
             continue
         # LSTM matrices are applied as x @ W, so a unit of their output is a column; of all others it is a row.

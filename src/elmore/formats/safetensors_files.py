@@ -1,5 +1,7 @@
 """Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 that is widened to them."""
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,7 +44,14 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     path.touch()
     usual = path.stat().st_mode
     # Through NumPy, which does not mind tensors that share their memory.
-    save_file({name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}, path)
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:
+        # A full disk, say: the library hides the system's error in its own, and nobody could explain that.
+        if found := re.search(r"(?:os error|code:) (\d+)", str(error)):
+            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
+        raise
     # The library makes files that only their owner may read; a model is to be shared.
     path.chmod(usual)
 

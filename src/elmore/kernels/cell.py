@@ -37,7 +37,7 @@ def cell_forward(x: Tensor, r: Tensor, step: Step, *, clip: float) -> None:
 
 
 def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: float) -> None:
-    """From d_m (G, B, D) and the d_c that comes from the step after, fill d_z (G, B, 4D) and carry d_c one step back."""
+    """From d_m (G, B, D) and the d_c that the next step left, fill d_z (G, B, 4D) and carry d_c one step back."""
     if d_m.is_cuda:
         from elmore.kernels import triton_cell
 

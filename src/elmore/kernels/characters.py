@@ -29,7 +29,8 @@ def strongest_responses(
 
 def by_convolutions(letters: Tensor, table: Tensor, filters: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """As the equations read."""
-    x = table[letters].transpose(1, 2)  # (W, C, M)
+    # Not table[letters]: on the way back its threads would add up in any order, and no two trainings were the same.
+    x = table.index_select(0, letters.flatten()).view(*letters.shape, table.shape[1]).transpose(1, 2)  # (W, C, M)
     return torch.cat([conv1d(x, weight, bias).max(dim=-1).values for weight, bias in filters], dim=-1)
 
 

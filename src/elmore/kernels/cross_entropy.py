@@ -99,7 +99,14 @@ class _CrossEntropy(torch.autograd.Function):
     """Loss and gradients in one pass over the scores."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, choice: _Choice) -> Tensor:
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        targets: Tensor,
+        weight: Tensor,
+        bias: Tensor,  # noqa: ARG004  # its numbers are in the choice; here it is named for its gradient
+        choice: _Choice,
+    ) -> Tensor:
         loss = choice.offsets.new_zeros(())
         d_hidden = torch.empty_like(hidden)
         d_right = torch.empty_like(choice.right_offsets)

@@ -4,6 +4,9 @@ Tensors are (G, B, n) with the last dimension dense; the others may be slices of
 written straight into the place where the whole window keeps it.
 """
 
+# Triton has no types, and would take annotations for its own.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+
 import triton
 import triton.language as tl
 from torch import Tensor

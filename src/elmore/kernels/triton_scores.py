@@ -1,5 +1,8 @@
 """The softmax of `scores` as a Triton kernel: a program for each position reads its row twice and writes it once."""
 
+# Triton has no types, and would take annotations for its own.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+
 import torch
 import triton
 import triton.language as tl

@@ -16,7 +16,7 @@ from elmore.config import ModelConfig
 from elmore.kernels.cross_entropy import Candidates, cross_entropy
 from elmore.kernels.reference import LstmWeights
 from elmore.kernels.window import recur_window
-from elmore.network.bilm import BiLM
+from elmore.network.bilm import BiLM, LstmLayer
 from elmore.network.state import State
 from elmore.text.spelling import WordInputs
 
@@ -61,11 +61,17 @@ class LanguageModel(nn.Module):
     def _read(self, x: Tensor, state: State, *, dropout: float) -> tuple[Tensor, State]:  # (G, T, R, P) -> the same
         ends = []
         for number, layer in enumerate(self.network.lstm):
+            assert isinstance(layer, LstmLayer)  # a ModuleList does not tell
             x = drop_out(x, dropout, training=self.training and dropout > 0)
-            weights = LstmWeights(*(None if part is None else part.to(x.dtype) for part in layer.weights()))
+            weights = _rounded(layer.weights(), x.dtype)
             y, end = recur_window(x, (state.h[number].to(x.dtype), state.c[number]), weights, layer.clips)
             # The skip connection adds the input as it was after dropout.
             x = x + y if self.config.skip_connections and number > 0 else y
             ends.append(end)
         after = State(torch.stack([h for h, _ in ends]), torch.stack([c for _, c in ends]))
         return drop_out(x, dropout, training=self.training and dropout > 0), after
+
+
+def _rounded(weights: LstmWeights, dtype: torch.dtype) -> LstmWeights:
+    matrices = weights.input.to(dtype), weights.recurrent.to(dtype), weights.bias.to(dtype)
+    return LstmWeights(*matrices, None if weights.projection is None else weights.projection.to(dtype))

@@ -7,6 +7,7 @@ W distinct words, M characters, C character size, F filters, P vector size.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +59,8 @@ class WordEncoder(nn.Module):
         features = []
         if self.table is not None:
             assert inputs.numbers is not None
-            features.append(self.table[inputs.numbers])
+            # As with the characters, table[numbers] would add up gradients in any order.
+            features.append(self.table.index_select(0, inputs.numbers))
         if self.activation is not None:
             assert inputs.characters is not None
             features.append(self._character_features(inputs.characters))
@@ -68,7 +70,7 @@ class WordEncoder(nn.Module):
     def _character_features(self, characters: Tensor) -> Tensor:  # (W, M) -> (W, F)
         assert self.activation is not None
         # In-word padding is a character like any other, as it was in training: nothing is masked.
-        filters = [(convolution.weight, convolution.bias) for convolution in self.convolutions]
+        filters = [cast("tuple[Tensor, Tensor]", (one.weight, one.bias)) for one in self.convolutions]
         x = self.activation(strongest_responses(characters, self.characters, filters))
         for highway in self.highways:
             x = highway(x)

@@ -11,17 +11,21 @@ class Started(NamedTuple):
     """Before the first update."""
 
     tokens: int
-    types: int
+    types: int  # distinct words
     unknown_share: float
+    sampled: bool  # whether the losses of training are those of a sampled softmax
     parameters: int
     softmax_parameters: int
+    memory: int | None  # bytes that this process needs, on its GPU if it has one; None where nobody knows
     updates: int
+    frozen_updates: int  # the first of them, which move the softmax only
     epochs: float
     seconds: float  # an estimate, from a few updates that were timed and taken back
+    processes: int
     done: int  # updates that an earlier try had made
 
 
-class Logged(NamedTuple):
+class Progressed(NamedTuple):
     """Now and then."""
 
     update: Update
@@ -29,6 +33,7 @@ class Logged(NamedTuple):
     epoch: float
     tokens_per_second: float
     seconds_left: float
+    logged: bool  # whether the update stands in the log; others only show that the run is alive
 
 
 class Evaluated(NamedTuple):
@@ -36,6 +41,7 @@ class Evaluated(NamedTuple):
 
     number: int
     held_out: HeldOut
+    before: bool  # of fine-tuning: whether this is the model as it came
 
 
 class RolledBack(NamedTuple):
@@ -45,11 +51,19 @@ class RolledBack(NamedTuple):
     to: int  # the update the run went back to
 
 
+class Stopped(NamedTuple):
+    """After the user asked for it; all is saved."""
+
+    number: int
+
+
 class Finished(NamedTuple):
     """At the end."""
 
     model: Path
+    hdf5: Path | None
     held_out: HeldOut | None
+    before: HeldOut | None
 
 
-Event = Started | Logged | Evaluated | RolledBack | Finished
+Event = Started | Progressed | Evaluated | RolledBack | Stopped | Finished

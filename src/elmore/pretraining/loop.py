@@ -41,12 +41,13 @@ def train(
     done: int,
     until: int,
     updates: int,
+    first: int = 0,
     skipped: Collection[int] = (),
     rank: int = 0,
 ) -> Iterator[Update]:
     """Go on after `done` updates up to `until`, of `updates` in all; yield each, on a GPU a little later.
 
-    Windows that are `skipped`, because they once gave no finite loss, are left out.
+    Windows that are `skipped`, because they once gave no finite loss, are left out. The rate rises from update `first`.
     """
     training = stepper.training
     ahead = UPDATES_AHEAD if stepper.device.type == "cuda" else 0
@@ -60,9 +61,9 @@ def train(
         # Dropout depends on seed and update alone, so a run that was stopped goes on as if it had not been.
         torch.manual_seed((training.seed * 1_000_003 + number) * 1_009 + rank)
         rate = rate_at(
-            number,
+            number - first,
             peak=training.learning_rate,
-            updates=updates,
+            updates=updates - first,
             warmup=training.warmup,
             final_share=training.final_rate,
         )

@@ -1,45 +1,39 @@
-"""A training run in a folder: from a prepared corpus and a recipe to a finished model, through any interruption.
+"""A training run in a folder: from a prepared corpus and a beginning to a finished model, through any interruption.
 
-    recipe.json       all settings, resolved
-    log.jsonl         what happened, one object a line
-    checkpoints/      the newest few, each whole
-    model/            the finished model
-    loss.png          the curve
-
-The run yields events (see `events`); whoever runs it decides what to print.
+The run yields events (see `events`); whoever runs it decides what to print. What lies in the folder, `run_folder` says.
 """
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from elmore.errors import ElmoreError, InputError
-from elmore.formats import Card, Checkpoint, write_checkpoint
-from elmore.network.language_model import LanguageModel
-from elmore.network.state import State
+from elmore.formats import write_checkpoint
+from elmore.formats.options import options_from_config
+from elmore.pretraining.beginning import Beginning
+from elmore.pretraining.capturing import capture, restore
 from elmore.pretraining.corpus import Corpus
+from elmore.pretraining.cost import most_memory, seconds_per_update
 from elmore.pretraining.evaluation import HeldOut, evaluate
-from elmore.pretraining.events import Evaluated, Event, Finished, Logged, RolledBack, Started
-from elmore.pretraining.initial import initialize
-from elmore.pretraining.loop import train
+from elmore.pretraining.events import Evaluated, Event, Finished, Progressed, RolledBack, Started, Stopped
+from elmore.pretraining.finished import as_fact, finished_model, from_fact
+from elmore.pretraining.loop import Update, train
+from elmore.pretraining.run_folder import RunFolder
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Direction, WindowPlan, Windows
-from elmore.recipe import Recipe
-from elmore.text.spelling import Speller
 from elmore.training.checkpoints import Checkpoints, Snapshot
 from elmore.training.distributed import Team
-from elmore.training.log import Log
+from elmore.training.log import Board, Log
 
-TRIAL_UPDATES = 4
 MOST_ROLLBACKS = 3
+SECONDS_TO_STOP = 5.0  # about how long a run trains before it looks whether it is to stop
+SECONDS_OF_SILENCE = 10.0
 
 
 class TrainingFailed(ElmoreError):
@@ -55,6 +49,7 @@ class Habits:
     evaluate_every: int = 0  # updates; 0 means after each epoch
     keep: int = 2
     hdf5: bool = False  # also write options.json and weights.hdf5
+    tensorboard: bool = False
 
 
 class Run:
@@ -63,141 +58,192 @@ class Run:
     def __init__(
         self,
         corpus: Corpus,
-        folder: Path,
-        recipe: Recipe,
+        folder: RunFolder,
+        beginning: Beginning,
         *,
         habits: Habits,
         device: torch.device,
         team: Team,
-        command: str = "",
+        commands: tuple[str, ...] = (),
     ) -> None:
-        self.corpus, self.folder, self.recipe, self.habits = corpus, folder, recipe, habits
-        self.device, self.team, self.command = device, team, command
-        training = recipe.training
-        directions: tuple[Direction, ...] = ("forward", "backward") if recipe.model.bidirectional else ("forward",)
+        self.corpus, self.folder, self.beginning, self.recipe = corpus, folder, beginning, beginning.recipe
+        self.habits, self.team, self.commands = habits, team, commands
+        if habits.hdf5:
+            # Told now rather than after the training, if it cannot be.
+            options_from_config(self.recipe.model)
+        training = self.recipe.training
+        directions: tuple[Direction, ...] = ("forward", "backward") if self.recipe.model.bidirectional else ("forward",)
         self.plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
-        sampler = None
-        if training.negatives:
-            sampler = LogUniformSampler(classes=len(corpus.vocabulary), number=training.negatives)
+        classes = len(beginning.vocabulary)
+        self.sampler = LogUniformSampler(classes=classes, number=training.negatives) if training.negatives else None
         self.windows = Windows(
-            corpus.train, corpus.classes, self.plan, sampler=sampler, rank=team.rank, processes=team.size
+            corpus.train, corpus.classes, self.plan, sampler=self.sampler, rank=team.rank, processes=team.size
         )
-        model = LanguageModel(recipe.model, classes=len(corpus.vocabulary))
-        initialize(model, torch.Generator().manual_seed(training.seed))
-        self.model = model.to(device)
-        speller = Speller(recipe.model, vocabulary=corpus.vocabulary)
-        self.words = speller.spell(corpus.types)
-        needed = None
-        if self.words.characters is not None:
-            needed = speller.characters_needed(self.words.characters).numpy()
-            # No number of a character needs more than two bytes, and there may be millions of words.
-            self.words = self.words._replace(characters=self.words.characters.short())
-        module = DistributedDataParallel(self.model) if team.size > 1 else None
-        self.stepper = Stepper(
-            self.model,
-            self.words,
-            training,
-            rows=training.rows // team.size,
-            characters_needed=needed,
-            class_probabilities=sampler.probabilities if sampler else None,
-            module=module,
-        )
-        self.words = self.words.to(device)
-        self.checkpoints = Checkpoints(folder / "checkpoints", keep=habits.keep)
-        self.done = 0
-        self.skipped: set[int] = set()
         self.updates = training.updates or round(training.epochs * self.windows.per_epoch / training.accumulate)
         if self.updates < 1:
             raise InputError("the recipe asks for less than one update; give more epochs, or updates")
+        self.updates += training.frozen_updates
+        self.model = beginning.model.to(device)
+        words = beginning.words(corpus)
+        self.characters_needed = None
+        if words.characters is not None:
+            self.characters_needed = beginning.speller.characters_needed(words.characters).numpy()
+            # No number of a character needs more than two bytes, and there may be millions of words.
+            words = words._replace(characters=words.characters.short())
+        self.words = words.to(device)
+        self.stepper = self._new_stepper(0)
+        self.checkpoints = Checkpoints(folder.checkpoints, keep=habits.keep)
+        self.logs: list[Log | Board] = [Log(folder.log)] if team.leads else []
+        if team.leads and habits.tensorboard:
+            self.logs.append(Board(folder.board))
+        self.done = 0
+        self.skipped: set[int] = set()
+        self.seconds = 0.0  # spent on updates
+        self.held_out: HeldOut | None = None
+        self.held_out_at = -1
+        self.before: HeldOut | None = None
+        self._stop_asked = False
+
+    def stop(self) -> None:
+        """Ask the run to save and end soon; may be called at any time, as by a signal."""
+        self._stop_asked = True
 
     def events(self) -> Iterator[Event]:
         """Train to the end, from the newest checkpoint if there is one, and write the model."""
-        resumed = bool(self.checkpoints)
-        if resumed:
-            self._restore(self.checkpoints.newest())
+        try:
+            yield from self._events()
+        finally:
+            for log in self.logs:
+                log.close()
+
+    def _events(self) -> Iterator[Event]:
+        resumes = self.team.led(lambda: bool(self.checkpoints))
+        if resumes:
+            self._restore()
         else:
             self._save()
-        log = Log(self.folder / "log.jsonl", keep_until=self.done) if self.team.leads else None
-        yield self._started()
-        held_out = None
+        started, pace = self._measured()
+        for log in self.logs:
+            log.rewind(self.done if resumes else -1)
+        yield started
+        yield from self._evaluate_if_due()
         rollbacks = 0
-        while self.done < self.updates:
-            until = self._next_stop()
-            failed = yield from self._advance(until, log)
-            if failed is None:
-                self.done = until
-                if self._evaluation_due():
-                    held_out = self._evaluate(log)
-                    if held_out is not None:
-                        yield Evaluated(self.done, held_out)
-                self._save()
+        while self.done < self.updates and not self.team.any(self._stop_asked):
+            failed = yield from self._advance(self._next_stop(pace))
+            if failed is not None:
+                rollbacks += 1
+                yield self._roll_back(failed, rollbacks)
                 continue
-            rollbacks += 1
-            if rollbacks > MOST_ROLLBACKS:
-                raise TrainingFailed(
-                    f"update {failed}: the loss is not finite, for the {rollbacks}th time; the checkpoint of update "
-                    f"{self.done} is good. Go on from it with a lower training.learning_rate"
-                )
-            # The same windows would give the same again, so the one in question is left out from now on.
-            first = (failed - 1) * self.recipe.training.accumulate
-            self.skipped.update(range(first, first + self.recipe.training.accumulate))
-            self._restore(self.checkpoints.newest())
-            yield RolledBack(failed, self.done)
-        if log is not None:
-            log.close()
-        yield Finished(self._write_model(held_out), held_out)
+            yield from self._evaluate_if_due()
+            if self.done % self.habits.checkpoint_every == 0 or self.done == self.updates:
+                self._save()
+        if self.done < self.updates:
+            self._save()
+            yield Stopped(self.done)
+        else:
+            yield self._finish()
 
-    def _advance(self, until: int, log: Log | None) -> Generator[Event, None, int | None]:
+    def _advance(self, until: int) -> Generator[Event, None, int | None]:
         """Train up to an update; return the number of the first one that was not finite, if any."""
-        training = self.recipe.training
-        tokens = self.plan.tokens * training.accumulate
-        began, before = time.monotonic(), self.done
-        for update in train(
+        first, last = self._phase()
+        busy, before = 0.0, self.done
+        began = spoke = time.monotonic()
+        for own in train(
             self.stepper,
             self.windows,
             done=self.done,
             until=until,
-            updates=self.updates,
+            first=first,
+            updates=last,
             skipped=self.skipped,
             rank=self.team.rank,
         ):
-            losses = self.team.mean(torch.tensor([*update.losses, update.norm])).tolist()
-            update = update._replace(losses=tuple(losses[:-1]), norm=losses[-1])
+            means = self.team.mean(torch.tensor([*own.losses, own.norm])).tolist()
+            update = own._replace(losses=tuple(means[:-1]), norm=means[-1])
             if not update.finite:
                 return update.number
-            if update.number % self.habits.log_every == 0 or update.number == self.updates:
-                speed = tokens * (update.number - before) / (time.monotonic() - began)
-                began, before = time.monotonic(), update.number
-                epoch = update.number * training.accumulate / self.windows.per_epoch
-                if log is not None:
-                    perplexities = [math.exp(min(loss, 700.0)) for loss in update.losses]
-                    log.write(
-                        step=update.number,
-                        epoch=round(epoch, 4),
-                        tokens=update.number * tokens,
-                        loss=update.loss,
-                        sampled_perplexities=perplexities,
-                        norm=update.norm,
-                        rate=update.rate,
-                        tokens_per_second=round(speed),
-                    )
-                left = (self.updates - update.number) * tokens / speed
-                yield Logged(update, self.updates, epoch, speed, left)
+            now = time.monotonic()
+            self.seconds += now - began
+            busy, began = busy + now - began, now
+            due = update.number % self.habits.log_every == 0 or update.number == self.updates
+            if due or now - spoke > SECONDS_OF_SILENCE:
+                progress = self._progress(update, busy / (update.number - before), logged=due)
+                if due:
+                    self._log(progress)
+                yield progress
+                busy, before = 0.0, update.number
+                began = spoke = time.monotonic()
+        self.done = until
+        self._enter_phase()
         return None
 
-    def _next_stop(self) -> int:
-        """The next update after which something is saved or measured."""
+    def _progress(self, update: Update, seconds: float, *, logged: bool) -> Progressed:
+        accumulate = self.recipe.training.accumulate
+        return Progressed(
+            update,
+            self.updates,
+            epoch=update.number * accumulate / self.windows.per_epoch,
+            tokens_per_second=self.plan.tokens * accumulate / seconds,
+            seconds_left=(self.updates - update.number) * seconds,
+            logged=logged,
+        )
+
+    def _log(self, progress: Progressed) -> None:
+        update = progress.update
+        for log in self.logs:
+            log.write(
+                step=update.number,
+                epoch=round(progress.epoch, 4),
+                tokens=self._tokens_at(update.number),
+                loss=update.loss,
+                sampled_perplexities=[math.exp(min(loss, 700.0)) for loss in update.losses],
+                norm=update.norm,
+                rate=update.rate,
+                tokens_per_second=round(progress.tokens_per_second),
+            )
+
+    def _phase(self) -> tuple[int, int]:
+        """Where the present phase begins and ends: first the softmax alone, if so asked, then everything."""
+        frozen = self.recipe.training.frozen_updates
+        return (0, frozen) if self.done < frozen else (frozen, self.updates)
+
+    def _enter_phase(self) -> None:
+        """Have the stepper that the present phase needs; a GPU's captured graphs are kept where it is the one there."""
+        if self._frozen != (self.done < self.recipe.training.frozen_updates):
+            state = self.stepper.state
+            self.stepper = self._new_stepper(self.done)
+            self.stepper.state.h.copy_(state.h)
+            self.stepper.state.c.copy_(state.c)
+
+    def _new_stepper(self, done: int) -> Stepper:
+        training = self.recipe.training
+        self._frozen = done < training.frozen_updates
+        self.model.network.requires_grad_(requires_grad=not self._frozen)
+        return Stepper(
+            self.model,
+            self.words,
+            training,
+            rows=training.rows // self.team.size,
+            characters_needed=self.characters_needed,
+            class_probabilities=self.sampler.probabilities if self.sampler else None,
+            module=DistributedDataParallel(self.model) if self.team.size > 1 else None,
+        )
+
+    def _next_stop(self, pace: float) -> int:
+        """The next update after which something is saved or measured, or the run looks whether it is to stop."""
         periods = (self.habits.checkpoint_every, self._evaluation_period())
-        return min(self.updates, *((self.done // period + 1) * period for period in periods))
+        stops = [(self.done // period + 1) * period for period in periods]
+        return min(self._phase()[1], self.done + max(int(SECONDS_TO_STOP / pace), 1), *stops)
 
     def _evaluation_period(self) -> int:
         per_epoch = max(self.windows.per_epoch // self.recipe.training.accumulate, 1)
         return self.habits.evaluate_every or per_epoch
 
-    def _evaluation_due(self) -> bool:
-        return self.done == self.updates or self.done % self._evaluation_period() == 0
-
-    def _evaluate(self, log: Log | None) -> HeldOut | None:
+    def _evaluate_if_due(self) -> Iterator[Evaluated]:
+        at_end = self.done == self.updates or (self.done > 0 and self.done % self._evaluation_period() == 0)
+        before = self.done == self._untouched_at()
+        if self.done == self.held_out_at or not (at_end or before):
+            return
         held_out = evaluate(
             self.model,
             self.words,
@@ -206,106 +252,121 @@ class Run:
             self.plan,
             dtype=getattr(torch, self.recipe.training.precision),
         )
-        if log is not None and held_out is not None:
-            tokens = self.done * self.plan.tokens * self.recipe.training.accumulate
-            log.write(step=self.done, tokens=tokens, heldout=held_out.mean, heldout_each=held_out.perplexities)
-        return held_out
+        if held_out is None:
+            return
+        self.held_out, self.held_out_at = held_out, self.done
+        self.before = held_out if before else self.before
+        for log in self.logs:
+            log.write(
+                step=self.done,
+                tokens=self._tokens_at(self.done),
+                heldout=held_out.mean,
+                heldout_each=held_out.perplexities,
+            )
+        yield Evaluated(self.done, held_out, before)
 
-    def _started(self) -> Started:
-        manifest = self.corpus.manifest
+    def _untouched_at(self) -> int | None:
+        """Of fine-tuning: when the model is as it came and can predict: at once, or after its softmax has learnt."""
+        if self.beginning.init is None:
+            return None
+        return self.recipe.training.frozen_updates if self.beginning.init["softmax"] == "fresh" else 0
+
+    def _tokens_at(self, update: int) -> int:
+        return update * self.plan.tokens * self.recipe.training.accumulate
+
+    def _measured(self) -> tuple[Started, float]:
+        """What the run will take, from a few updates that are taken back; and the seconds of one update."""
         training = self.recipe.training
-        seconds = self._seconds_per_update() * (self.updates - self.done)
+        seconds, pace, done = 0.0, 1.0, self.done
+        while self.done < self.updates:
+            last = self._phase()[1]
+            self._enter_phase()
+            left = last - self.done
+            pace = seconds_per_update(self.stepper, self.windows, self.team, done=self.done, left=left)
+            seconds += left * pace
+            self.done = last
+        if done < self.updates:
+            self._restore()
+        part = self.corpus.manifest["parts"]["train"]
         softmax = self.model.softmax_weight.numel() + self.model.softmax_bias.numel()
-        return Started(
-            tokens=len(self.corpus.train),
-            types=len(self.corpus.types),
-            unknown_share=manifest["parts"]["train"]["unknown_share"],
+        started = Started(
+            tokens=part["tokens"],
+            types=len(self.corpus.types) - 2,
+            unknown_share=part["unknown_share"],
+            sampled=self.sampler is not None,
             parameters=self.recipe.model.parameters,
             softmax_parameters=softmax,
+            memory=most_memory(self.stepper.device),
             updates=self.updates,
+            frozen_updates=training.frozen_updates,
             epochs=self.updates * training.accumulate / self.windows.per_epoch,
             seconds=seconds,
+            processes=self.team.size,
             done=self.done,
         )
+        return started, pace
 
-    def _seconds_per_update(self) -> float:
-        """Time a few updates, and take them back."""
-        began = 0.0
-        trial = min(TRIAL_UPDATES, self.updates - self.done)
-        for count, _ in enumerate(
-            train(self.stepper, self.windows, done=self.done, until=self.done + trial, updates=self.updates), start=1
-        ):
-            if count == 1:
-                # The first pays for setting up.
-                began = time.monotonic()
-        seconds = (time.monotonic() - began) / max(trial - 1, 1)
-        self._restore(self.checkpoints.newest())
-        return seconds
+    def _roll_back(self, failed: int, times: int) -> RolledBack:
+        self._restore()
+        if times > MOST_ROLLBACKS:
+            raise TrainingFailed(
+                f"update {failed}: the loss is not finite, for the {times}th time; the checkpoint of update {self.done} "
+                "is good. Go on from it with a lower rate: --training.learning_rate"
+            )
+        # The same windows would give the same again, so those in question are left out from now on.
+        accumulate = self.recipe.training.accumulate
+        self.skipped.update(range((failed - 1) * accumulate, failed * accumulate))
+        for log in self.logs:
+            log.rewind(self.done)
+        return RolledBack(failed, self.done)
 
     def _save(self) -> None:
-        state = State(*(self.team.gather(part, dim=2) for part in (self.stepper.state.h, self.stepper.state.c)))
-        if self.team.leads:
-            tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-            for place, optimizer in enumerate(self.stepper.optimizers):
-                for number, values in optimizer.state_dict()["state"].items():
-                    named = ((f"optimizer.{place}.{number}.{name}", value) for name, value in values.items())
-                    tensors.update((name, torch.as_tensor(value)) for name, value in named)
-            tensors |= {"state.h": state.h, "state.c": state.c}
-            progress = {"recipe": self.recipe.to_dict(), "skipped": sorted(self.skipped)}
-            self.checkpoints.save(self.done, Snapshot({n: t.detach().cpu() for n, t in tensors.items()}, progress))
-        self.team.wait()
-
-    def _restore(self, snapshot: Snapshot) -> None:
-        self.done = snapshot.progress["step"]
-        self.skipped.update(snapshot.progress["skipped"])
-        self.model.load_state_dict(_below("model.", snapshot.tensors))
-        for place, optimizer in enumerate(self.stepper.optimizers):
-            states: dict[int, dict[str, Tensor]] = {}
-            for name, tensor in _below(f"optimizer.{place}.", snapshot.tensors).items():
-                number, field = name.split(".", 1)
-                states.setdefault(int(number), {})[field] = tensor
-            optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
-        share = self.recipe.training.rows // self.team.size
-        own = slice(self.team.rank * share, (self.team.rank + 1) * share)
-        # Into the tensors that are there: on a GPU they are part of captured graphs.
-        self.stepper.state.h.copy_(snapshot.tensors["state.h"][:, :, own])
-        self.stepper.state.c.copy_(snapshot.tensors["state.c"][:, :, own])
-
-    def _write_model(self, held_out: HeldOut | None) -> Path:
-        path = self.folder / "model"
-        if self.team.leads:
-            checkpoint = self._checkpoint(held_out)
-            write_checkpoint(checkpoint, path)
-            if self.habits.hdf5:
-                write_checkpoint(checkpoint, self.folder / "hdf5", format="hdf5")
-        self.team.wait()
-        return path
-
-    def _checkpoint(self, held_out: HeldOut | None) -> Checkpoint:
-        softmax = {"weight": self.model.softmax_weight.detach().cpu(), "bias": self.model.softmax_bias.detach().cpu()}
-        facts: dict[str, Any] = {
-            "command": self.command,
-            "recipe": self.recipe.to_dict(),
-            "tokens": len(self.corpus.train),
-            "updates": self.done,
-            "words_read": self.done * self.plan.tokens * self.recipe.training.accumulate,
-            "corpus": self.corpus.manifest["parts"],
+        tensors = capture(self.stepper, self.team)
+        progress = {
+            "skipped": sorted(self.skipped),
+            "seconds": self.seconds,
+            "held_out": as_fact(self.held_out),
+            "held_out_at": self.held_out_at,
+            "before": as_fact(self.before),
         }
-        if held_out is not None:
-            facts["heldout_perplexity"] = {"mean": held_out.mean, "each": list(held_out.perplexities)}
-        return Checkpoint(
-            config=self.recipe.model,
-            tensors={name: tensor.detach().cpu() for name, tensor in self.model.network.state_dict().items()},
-            vocabulary=self.corpus.vocabulary,
-            softmax=lambda: softmax,
-            card=Card(
-                name=self.folder.resolve().name,
-                description="Trained with elmore pretrain.",
-                text=self.corpus.style,
-                extra={"training": facts},
-            ),
-        )
+        self.team.led(lambda: self.checkpoints.save(self.done, Snapshot(tensors, progress)))
 
+    def _restore(self) -> None:
+        """Go back to the newest checkpoint, which only the leader can read."""
+        found: list[Snapshot] = []
 
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        def read() -> dict[str, Any]:
+            found.append(self.checkpoints.newest())
+            return dict(found[0].progress)
+
+        progress = self.team.led(read)
+        tensors = self.team.shared(found[0].tensors if found else {})
+        self.done = progress["step"]
+        self.skipped.update(progress["skipped"])
+        self.seconds = progress.get("seconds", 0.0)
+        self.held_out, self.held_out_at = from_fact(progress.get("held_out")), progress.get("held_out_at", -1)
+        self.before = from_fact(progress.get("before"))
+        self._enter_phase()
+        restore(self.stepper, tensors, self.team)
+
+    def _finish(self) -> Finished:
+        """Write the model."""
+        self.team.led(self._write_model)
+        return Finished(self.folder.model, self.folder.hdf5 if self.habits.hdf5 else None, self.held_out, self.before)
+
+    def _write_model(self) -> None:
+        facts = {
+            "commands": list(self.commands),
+            "updates": self.done,
+            "words_read": self._tokens_at(self.done),
+            "seconds": round(self.seconds, 1),
+            "skipped_windows": sorted(self.skipped),
+            "heldout_perplexity": as_fact(self.held_out),
+            "heldout_perplexity_before": as_fact(self.before),
+        }
+        name = self.folder.path.resolve().name
+        checkpoint = finished_model(self.model, self.beginning, self.corpus, name=name, facts=facts)
+        write_checkpoint(checkpoint, self.folder.model)
+        if self.habits.hdf5:
+            # That format has no place for a softmax, as nobody needs to be told who has both.
+            write_checkpoint(replace(checkpoint, softmax=None), self.folder.hdf5, format="hdf5")

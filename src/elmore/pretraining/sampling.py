@@ -56,8 +56,10 @@ class LogUniformSampler:
         first = np.empty(self.classes, dtype=np.int64)
         # Written from last to first, so that the first is what stays.
         first[drawn[::-1]] = order[::-1]
-        return first[drawn] == order
+        firsts: NDArray[np.bool_] = first[drawn] == order
+        return firsts
 
     def log_expected_counts(self, tries: int) -> NDArray[np.float64]:
         """(V,) log(1 - (1 - p)^tries): how often, so to speak, each class was to be expected among the distinct."""
-        return np.log(-np.expm1(tries * np.log1p(-self.probabilities)))
+        counts: NDArray[np.float64] = np.log(-np.expm1(tries * np.log1p(-self.probabilities)))
+        return counts

@@ -60,18 +60,20 @@ class Stepper:
         self._probabilities = None
         if class_probabilities is not None:
             self._probabilities = torch.from_numpy(class_probabilities).float().to(self.device)
-        self._graphs: dict[tuple[int, int], _Graph] = {}
+        self._graphs: dict[tuple[int, int | None], _Graph] = {}
 
     def step(self, windows: Sequence[Window], rate: float) -> Outcome:
         """Read the windows one after another and take one step along the mean of their gradients."""
         outcomes = []
-        total: list[Tensor] = []
+        total: dict[nn.Parameter, Tensor] = {}
         for window in windows:
             outcomes.append(self._read(window))
             if len(windows) > 1:
-                gradients = [parameter.grad / len(windows) for parameter in self.model.parameters()]
-                total = [a + b for a, b in zip(total, gradients, strict=True)] if total else gradients
-        for parameter, gradient in zip(self.model.parameters(), total, strict=False):
+                for parameter in self.model.parameters():
+                    if parameter.grad is not None:
+                        share = parameter.grad / len(windows)
+                        total[parameter] = total[parameter] + share if parameter in total else share
+        for parameter, gradient in total.items():
             parameter.grad = gradient
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
         for optimizer in self.optimizers:
@@ -93,17 +95,18 @@ class Stepper:
             self._graphs[shape] = _Graph(self, inputs, width)
         return self._graphs[shape].replay(inputs)
 
-    def _width(self, window: Window) -> int:
-        """How many characters the longest word of a window needs, rounded up so that there are few graphs."""
+    def _width(self, window: Window) -> int | None:
+        """How many characters the longest word of a window needs, rounded up so that graphs are few; None for all."""
         if self._characters_needed is None:
-            return 0
+            return None
         return int(-(-self._characters_needed[window.types].max() // CHARACTERS_BLOCK) * CHARACTERS_BLOCK)
 
-    def _pass(self, window: "_Inputs", width: int) -> Tensor:
+    def _pass(self, window: "_Inputs", width: int | None) -> Tensor:
         """Forward and backward, without a glance at any value, so that it can be captured."""
         words = self._words.select(window.types)
         if words.characters is not None:
             words = words._replace(characters=words.characters[:, :width].long())
+        losses: Tensor
         losses, after = self._module(
             words,
             window.inputs,
@@ -114,7 +117,7 @@ class Stepper:
             dtype=getattr(torch, self.training.precision),
         )
         # The loss of a row's whole window, as in the original: its clip and its rate are made for that.
-        (losses.mean() * self.training.window).backward()
+        torch.autograd.backward(losses.mean() * self.training.window)
         self.state.h.copy_(after.h)
         self.state.c.copy_(after.c)
         return losses.detach()
@@ -155,11 +158,11 @@ class _Inputs(NamedTuple):
 class _Graph:
     """Forward and backward of windows with one number of words, captured once."""
 
-    def __init__(self, stepper: Stepper, window: _Inputs, width: int) -> None:
+    def __init__(self, stepper: Stepper, window: _Inputs, width: int | None) -> None:
         self._parameters = list(stepper.model.parameters())
         self._window = _Inputs(*(tensor.clone() for tensor in window))
         before = State(stepper.state.h.clone(), stepper.state.c.clone())
-        aside = torch.cuda.Stream()
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(PASSES_BEFORE_CAPTURE):

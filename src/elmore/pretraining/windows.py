@@ -73,7 +73,7 @@ class Windows:
         if self.per_epoch == 0:
             raise InputError(
                 f"the corpus has {len(stream):,} tokens, too few for {plan.rows} rows of {plan.steps} steps; "
-                "use fewer rows"
+                "take fewer rows, or a shorter window (training.rows, training.window)"
             )
         self.stream, self.classes, self.plan, self.sampler = stream, classes, plan, sampler
         self._stride = pairs // plan.rows

@@ -18,6 +18,8 @@ from elmore.sources.published import PUBLISHED
 
 __all__ = ["Located", "find", "find_pair", "known_names"]
 
+DEFAULT = "elmore-en"
+
 _SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data; none yet
 
 
@@ -27,6 +29,8 @@ def find(name: str | Path | None = None) -> Located:
     A path wins over a name: a folder `small` here is that folder. What is given as a `Path` is only looked for here.
     """
     if name is None:
+        if shipped := _find_shipped(DEFAULT):
+            return shipped
         raise NotFound(
             "no model is shipped with this version of Elmore yet; name a folder, an archive or an address, "
             f"one of {shortened(known_names())}, or tiny-random to try things out"

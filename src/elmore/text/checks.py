@@ -17,7 +17,7 @@ def warnings_about(sentences: _Sentences, style: TextStyle) -> list[str]:
     """What looks wrong with these sentences for a model of this style; usually nothing.
 
     >>> warnings_about([["Yes,", "I", "did", "it."]], TextStyle())
-    ["the input looks untokenised ('Yes,'): give sentences as plain strings and the model cuts them into words itself"]
+    ["the input looks untokenised ('Yes,'): give plain strings or leave out --tokenized, and the model finds the words"]
     >>> warnings_about([["Yes", ",", "I", "did", "it", "."]], TextStyle())
     []
     """
@@ -72,8 +72,8 @@ def _untokenised(sentences: _Sentences) -> str | None:
     if len(glued) < 2 or len(glued) <= alone:
         return None
     return (
-        f"the input looks untokenised ({glued[0]!r}): give sentences as plain strings and the model cuts them into "
-        "words itself"
+        f"the input looks untokenised ({glued[0]!r}): give plain strings or leave out --tokenized, and the model finds "
+        "the words"
     )
 
 

@@ -5,6 +5,7 @@ damaged is passed over for the one before it, with a word.
 """
 
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -13,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from elmore.errors import InputWarning, NotFound
 from elmore.files import writing_folder
+from elmore.formats.safetensors_files import write_tensors
 
 TENSORS, PROGRESS = "tensors.safetensors", "progress.json"
 
@@ -38,25 +40,48 @@ class Checkpoints:
         self.keep = keep
 
     def save(self, step: int, snapshot: Snapshot) -> None:
-        """Write one, then remove those that are older than the newest few."""
+        """Write one, then remove all but the newest few."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # A process that was killed may have left something half-written, under a hidden name.
+        for unfinished in self.folder.glob(".*-step-*"):
+            shutil.rmtree(unfinished)
         with writing_folder(self.folder / f"step-{step:08d}", replaces=(TENSORS, PROGRESS)) as folder:
-            save_file({name: tensor.contiguous() for name, tensor in snapshot.tensors.items()}, folder / TENSORS)
+            write_tensors(snapshot.tensors, folder / TENSORS)
             (folder / PROGRESS).write_text(json.dumps({"step": step, **snapshot.progress}, indent=2))
-        for old in self._steps()[: -self.keep]:
-            shutil.rmtree(old)
+        # A later one was damaged, or the run would have gone on from it.
+        until_now = [folder for folder in self._folders() if _step(folder) <= step]
+        for folder in self._folders():
+            if folder not in until_now[-self.keep :]:
+                shutil.rmtree(folder)
 
     def newest(self) -> Snapshot:
         """The newest that can be read."""
-        for folder in reversed(self._steps()):
+        for folder in reversed(self._folders()):
             try:
-                return Snapshot(load_file(folder / TENSORS), json.loads((folder / PROGRESS).read_text()))
+                return _read(folder)
             except (OSError, ValueError, SafetensorError) as error:
                 warnings.warn(f"{folder}: passed over, it cannot be read ({error})", InputWarning, stacklevel=2)
-        raise NotFound(f"{self.folder}: no checkpoint to go on from")
+        raise NotFound(f"{self.folder}: no checkpoint to go on from; start the run anew, in another folder")
 
     def __bool__(self) -> bool:
-        return bool(self._steps())
+        return bool(self._folders())
 
-    def _steps(self) -> list[Path]:
-        return sorted(self.folder.glob("step-*")) if self.folder.is_dir() else []
+    def _folders(self) -> list[Path]:
+        """From the oldest to the newest."""
+        found = self.folder.glob("step-*") if self.folder.is_dir() else ()
+        return sorted((folder for folder in found if _NAME.fullmatch(folder.name)), key=_step)
+
+
+_NAME = re.compile(r"step-\d+")
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))
+
+
+def _read(folder: Path) -> Snapshot:
+    progress = json.loads((folder / PROGRESS).read_bytes())
+    if not isinstance(progress, dict) or progress.get("step") != _step(folder):
+        raise ValueError(f"{PROGRESS} does not belong here")
+    # Copied, because what the library gives is the file itself.
+    return Snapshot({name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}, progress)

@@ -1,13 +1,30 @@
-"""Several processes that train one model, as torchrun starts them; one process needs none of this."""
+"""Several processes that train one model, as torchrun starts them; one process needs none of this.
 
+One of them leads: it alone reads and writes the run's folder and speaks, and tells the others what it found. What goes
+wrong there ends them all; a process that dies takes the others with it, so that torchrun can start them all again.
+"""
+
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from elmore.errors import ElmoreError, InputError
+
+T = TypeVar("T")
+ROOM = "elmore/room"
+
+
+class LostCompanions(ElmoreError):
+    """Another process of the same training has ended."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +55,39 @@ class Team:
         dist.all_reduce(values)
         return values / self.size
 
-    def wait(self) -> None:
-        """Until all have come this far."""
-        if self.size > 1:
-            dist.barrier()
+    def any(self, flag: bool) -> bool:
+        """Whether it is so in any process."""
+        return bool(self.mean(torch.tensor([float(flag)])).item())
+
+    def led(self, work: Callable[[], T]) -> T:
+        """Have the leader do something and tell the others what came of it; where it fails, all of them end."""
+        if self.size == 1:
+            return work()
+        told: list[Any] = [None]
+        if self.leads:
+            try:
+                told = [("done", work())]
+            except ElmoreError:
+                dist.broadcast_object_list([("failed", None)])
+                raise
+        dist.broadcast_object_list(told)
+        outcome, result = told[0]
+        if outcome == "failed":
+            # Without a word: the leader has it.
+            raise SystemExit(1)
+        found: T = result
+        return found
+
+    def shared(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The leader's tensors, which lie in ordinary memory; the others need bring none."""
+        if self.size == 1:
+            return tensors
+        kinds = self.led(lambda: {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
+        found = {}
+        for name, (shape, dtype) in kinds.items():
+            found[name] = tensors[name].contiguous() if self.leads else torch.empty(shape, dtype=dtype)
+            dist.broadcast(found[name], src=0)
+        return found
 
 
 @contextmanager
@@ -51,17 +97,59 @@ def joined_team(device: torch.device) -> Iterator[Team]:
     if size == 1:
         yield Team()
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    rank = int(os.environ.get("RANK", "0"))
+    team = Team(rank, size)
     try:
-        yield Team(dist.get_rank(), size)
-    finally:
-        dist.destroy_process_group()
+        _meet(device)
+        yield team
+        # Nobody leaves before the leader, who still writes when the others have nothing left to do.
+        team.led(lambda: None)
+    except RuntimeError as error:
+        # Gloo has no exception of its own; it names itself in the message.
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error).lower():
+            raise
+        reason = str(error).splitlines()[0]
+        raise LostCompanions(
+            f"process {rank} ends, because another one of this training has ended ({reason})"
+        ) from error
+    # After an error the group is left to the end of the process: to take leave of the others could wait forever.
+    # What wraps a model for many processes refers to itself, and would hold the group's threads until then too.
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def _meet(device: torch.device) -> None:
+    """Join the process group, in a room of its own.
+
+    Torchrun keeps one store for all its tries, so that after a restart a process may find the addresses of the dead.
+    """
+    store, rank, size = next(iter(rendezvous("env://")))
+    if rank == 0:
+        store.set(ROOM, uuid4().hex)
+    room = store.get(ROOM).decode()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=dist.PrefixStore(room, store), rank=rank, world_size=size)
+    # All are in, so the next try must not find it.
+    dist.all_reduce(torch.zeros(1))
+    if rank == 0:
+        store.delete_key(ROOM)
 
 
 def own_device(asked: str | None) -> torch.device:
-    """The device asked for; else a GPU of this process's own; else the CPU."""
-    if asked is not None:
-        return torch.device(asked)
-    if torch.cuda.is_available():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return torch.device("cpu")
+    """The device asked for; else a GPU; else the CPU. Of several GPUs each process of a host has its own."""
+    try:
+        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.empty(0, device=device)
+    # Torch has no exception of its own for a device that it does not know, or was not built for.
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"the device {asked!r} cannot be used here: {str(error).splitlines()[0]}") from None
+    return device
+
+
+def started_again() -> bool:
+    """Whether torchrun or Slurm has started this very command before, and it was cut short."""
+    return any(int(os.environ.get(name, "0")) > 0 for name in ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"))

@@ -2,31 +2,77 @@
 
 import json
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from elmore.errors import MissingExtra
+from elmore.errors import ElmoreError, MissingExtra
+from elmore.files import writing
 
 
 class Log:
-    """Appends to `log.jsonl`; when a run goes on from a checkpoint, what came after it is cut off first."""
+    """Appends to `log.jsonl`, from which everything else can be drawn."""
 
-    def __init__(self, path: Path, *, keep_until: int = 0) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        kept = [entry for entry in read_log(path) if entry.get("step", 0) <= keep_until] if keep_until else []
-        path.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
-        self._file = path.open("a", buffering=1)
+        self._file: IO[str] | None = None
+
+    def rewind(self, step: int) -> None:
+        """Forget what came after a step, because the run goes back to it; -1 forgets all."""
+        self.close()
+        kept = [entry for entry in read_log(self.path) if entry.get("step", 0) <= step]
+        with writing(self.path) as unfinished:
+            unfinished.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
 
     def write(self, **values: Any) -> None:
         """Add one object; numbers that JSON cannot hold become null."""
-        finite = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in values.items()
-        }
-        self._file.write(json.dumps(finite) + "\n")
+        try:
+            if self._file is None:
+                self._file = self.path.open("a", buffering=1)
+            self._file.write(json.dumps({name: _storable(value) for name, value in values.items()}) + "\n")
+        except OSError as error:
+            raise ElmoreError(f"{self.path}: cannot be written: {error.strerror}; free some space") from error
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            # What a full disk did not take must not fail again when the file is closed.
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+class Board:
+    """The same for TensorBoard, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtra("--tensorboard", library="tensorboard", extra="tensorboard") from None
+        self.folder = folder
+        self._open = SummaryWriter
+        self._writer: SummaryWriter | None = None
+
+    def rewind(self, step: int) -> None:
+        """Have TensorBoard leave out what came after a step."""
+        self.close()
+        self._writer = self._open(str(self.folder), purge_step=step + 1)
+
+    def write(self, *, step: int, **values: Any) -> None:
+        """Add every number, and every number of a list by its place."""
+        assert self._writer is not None
+        for name, value in values.items():
+            if isinstance(value, list | tuple):
+                for place, single in enumerate(value):
+                    self._writer.add_scalar(f"{name}/{place}", single, step)
+            elif isinstance(value, int | float):
+                self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -59,4 +105,11 @@ def plot_log(log: Path, picture: Path) -> None:
         right.set_yscale("log")
         right.set_ylabel("perplexity on the held-out part (full softmax)", color="#cc6677")
         right.spines["top"].set_visible(False)
-    figure.savefig(picture, dpi=150)
+    with writing(picture) as unfinished:
+        figure.savefig(unfinished, dpi=150)
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_storable(single) for single in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,5 +1,8 @@
 """`row_adam` as a Triton kernel: a program for each row, which ends at once where the row has no gradient."""
 
+# Triton has no types, and would take annotations for its own.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+
 import triton
 import triton.language as tl
 from torch import Tensor

@@ -1,0 +1,64 @@
+"""The finished model as plain data, with a card that says what it was made of and how well it predicts."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from elmore.formats import Card, Checkpoint
+from elmore.network.language_model import LanguageModel
+from elmore.pretraining.beginning import Beginning
+from elmore.pretraining.corpus import Corpus
+from elmore.pretraining.evaluation import HeldOut
+from elmore.version import __version__
+
+
+def finished_model(
+    model: LanguageModel, beginning: Beginning, corpus: Corpus, *, name: str, facts: Mapping[str, Any]
+) -> Checkpoint:
+    """Ready to be written in any format; `facts` are those of the run, to which the card adds those of its text."""
+    softmax = {"weight": model.softmax_weight.detach().cpu(), "bias": model.softmax_bias.detach().cpu()}
+    described = "Fine-tuned" if beginning.init else "Trained"
+    return Checkpoint(
+        config=beginning.recipe.model,
+        tensors={name: tensor.detach().cpu() for name, tensor in model.network.state_dict().items()},
+        vocabulary=beginning.vocabulary,
+        characters=beginning.characters,
+        softmax=lambda: softmax,
+        card=Card(
+            name=name,
+            description=f"{described} with elmore pretrain.",
+            text=corpus.style,
+            extra={
+                "training": {
+                    **facts,
+                    "recipe": beginning.recipe.to_dict(),
+                    "init": beginning.init,
+                    "corpus": {
+                        "inputs": corpus.manifest.get("inputs", []),
+                        "parts": corpus.manifest["parts"],
+                        "types": len(corpus.types),
+                        "vocabulary": len(corpus.vocabulary),
+                    },
+                    "written_by": f"elmore {__version__}, torch {torch.__version__}",
+                    "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+            },
+        ),
+    )
+
+
+def as_fact(held_out: HeldOut | None) -> dict[str, Any] | None:
+    """A measurement as the card and a checkpoint have it.
+
+    >>> as_fact(HeldOut(600, (50.0, 32.0)))
+    {'tokens': 600, 'mean': 40.0, 'each': [50.0, 32.0]}
+    """
+    if held_out is None:
+        return None
+    return {"tokens": held_out.tokens, "mean": round(held_out.mean, 4), "each": list(held_out.perplexities)}
+
+
+def from_fact(fact: Mapping[str, Any] | None) -> HeldOut | None:
+    return None if fact is None else HeldOut(fact["tokens"], tuple(fact["each"]))

@@ -1,0 +1,222 @@
+"""`elmore pretrain`, as a program of its own: killed, interrupted, out of space, unheard; and what it refuses."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_runs import ENVIRONMENT, OPTIONS, elmore_command, ended, losses, small_corpus, small_recipe, small_run
+
+from elmore.pretraining.run_folder import Origins, RunFolder, identity
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+
+UPDATES = 120
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """The losses of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    list(small_run(corpus, folder, small_recipe(**{"training.updates": UPDATES}), checkpoint_every=1000).events())
+    return losses(folder)
+
+
+def begun(corpus, folder: Path, *options: object, **settings: object) -> subprocess.Popen:
+    arguments = (*OPTIONS, "--steps", UPDATES, "--log-every", 1, "--checkpoint-every", 7, *options)
+    command = elmore_command("pretrain", corpus.path, "-o", folder, *arguments)
+    return subprocess.Popen(command, env=ENVIRONMENT, text=True, stderr=subprocess.PIPE, **settings)
+
+
+def wait_for_update(number: int, folder: Path, process: subprocess.Popen) -> None:
+    until = time.monotonic() + 60
+    while not (folder / "log.jsonl").exists() or len(losses(folder)) < number:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def gone_on(corpus, folder: Path) -> subprocess.CompletedProcess[str]:
+    return ended(elmore_command("pretrain", corpus.path, "--resume", folder, "--log-every", 1))
+
+
+def test_killed_at_any_moment_it_goes_on_with_the_same_losses(corpus, whole, tmp_path):
+    moment = random.randrange(1, UPDATES - 20)
+    with begun(corpus, tmp_path / "run") as process:
+        wait_for_update(moment, tmp_path / "run", process)
+        time.sleep(random.random() * 0.02)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL, "it was too quick to be killed"
+    # With --checkpoint-every 1000, so other pauses than before.
+    found = gone_on(corpus, tmp_path / "run")
+    assert found.returncode == 0, found.stderr
+    assert losses(tmp_path / "run") == whole
+    assert (tmp_path / "run" / "loss.png").read_bytes().startswith(b"\x89PNG")
+    commands = json.loads((tmp_path / "run" / "model" / "card.json").read_text())["extra"]["training"]["commands"]
+    assert ["--resume" in command for command in commands] == [False, True]
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
+    folder = tmp_path / "run"
+    with begun(corpus, folder, "--training.updates", "100000") as process:
+        wait_for_update(3, folder, process)
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert process.returncode == 130
+    last = max(losses(folder))
+    assert told.splitlines()[-1] == (
+        f"stopped after update {last:,}, and saved; go on with: elmore pretrain {corpus.path} --resume {folder}"
+    )
+    assert (folder / "checkpoints" / f"step-{last:08d}").is_dir()
+    assert "Traceback" not in told
+
+
+def test_a_full_disk_ends_it_with_a_clear_error_and_a_usable_checkpoint(corpus, tmp_path):
+    import resource
+
+    # Enough for the first checkpoint, but not for one with the optimizers' memory.
+    limit = 60_000
+    with begun(
+        corpus, tmp_path / "run", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    ) as process:
+        told = process.stderr.read()
+    assert process.returncode == 1
+    *_, remedy, error = told.splitlines()
+    assert error.startswith(f"elmore: {tmp_path / 'run' / 'checkpoints' / 'step-'}")
+    assert "cannot be written: File too large" in error
+    assert remedy.endswith(f"go on with: elmore pretrain {corpus.path} --resume {tmp_path / 'run'}")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000000"]
+    assert "Traceback" not in told
+
+
+def test_a_training_goes_on_when_nobody_listens_any_more(corpus, tmp_path):
+    with begun(corpus, tmp_path / "run") as process:
+        process.stderr.readline()
+        process.stderr.close()
+        assert process.wait(timeout=60) == 0
+    assert len(losses(tmp_path / "run")) == UPDATES
+    assert (tmp_path / "run" / "model" / "model.safetensors").exists()
+
+
+# From here on inside the test's own process.
+
+
+@pytest.fixture
+def finished(corpus, tmp_path):
+    """A folder with a run that is finished."""
+    recipe = small_recipe(**{"training.updates": 3})
+    list(small_run(corpus, tmp_path / "finished", recipe).events())
+    RunFolder(tmp_path / "finished").write(recipe, Origins(corpus=identity(corpus)))
+    return tmp_path / "finished"
+
+
+def pretrained(elmore, corpus, *arguments: object):
+    return elmore("pretrain", corpus.path, *arguments, "--log-every", 1)
+
+
+def test_it_shows_the_run_from_first_to_last(elmore, corpus, tmp_path):
+    run = tmp_path / "run"
+    ended = pretrained(elmore, corpus, "-o", run, *OPTIONS, "--steps", 3, "--hdf5", "--tensorboard", "--seed", 5)
+    assert (ended.code, ended.out) == (0, "")
+    lines = ended.err.splitlines()
+    assert lines[0] == "2,508 tokens, 23 distinct words, 0.0% of tokens are <UNK>"
+    assert lines[1].startswith("6,416 parameters, and 234 in the softmax; 0.")
+    assert lines[2].startswith("3 updates, 0.02 epochs; about ")
+    assert [line.split("  ")[0] for line in lines[3:6]] == ["update 1/3", "update 2/3", "update 3/3"]
+    assert all(word in lines[3] for word in ("epoch 0.01", "loss ", "sampled perplexities ", "tokens/s", " left"))
+    assert "held-out perplexity: " in lines[6] and "by the full softmax (forward" in lines[6]
+    assert lines[7:] == [f"wrote {run / 'model'} and {run / 'hdf5'}"]
+    assert json.loads((run / "recipe.json").read_text())["training"]["seed"] == 5
+    assert all(
+        (run / name).exists()
+        for name in ("log.jsonl", "loss.png", "hdf5/options.json", "hdf5/weights.hdf5", "tensorboard", "run.json")
+    )
+
+
+def test_a_model_of_words_is_asked_for_by_a_flag(elmore, corpus, tmp_path):
+    assert pretrained(elmore, corpus, "-o", tmp_path / "run", *OPTIONS, "--steps", 2, "--words", "-q").code == 0
+    model = json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]
+    assert (model["characters"], model["n_words"], model["word_dim"]) == (None, 26, 8)
+
+
+def test_fine_tuning_begins_from_a_model_and_tells_before_and_after(elmore, corpus, finished, tmp_path):
+    options = ("--init", finished / "model", "--steps", 2, "--training.negatives", 0)
+    ended = pretrained(elmore, corpus, "-o", tmp_path / "tuned", *options)
+    assert ended.code == 0, ended.err
+    assert "update 0  held-out perplexity, before fine-tuning: " in ended.err
+    assert "before fine-tuning, " in ended.err.splitlines()[-2]
+    assert json.loads((tmp_path / "tuned" / "recipe.json").read_text())["training"]["learning_rate"] == 0.0005
+    again = pretrained(elmore, corpus, "--resume", tmp_path / "tuned")
+    assert again.code == 0, again.err
+    assert "this run is finished, after 2 updates; its model is written again" in again.err
+
+
+def test_a_finished_run_can_be_made_longer(elmore, corpus, finished):
+    ended = pretrained(elmore, corpus, "--resume", finished, "--steps", 5, "--training.learning_rate", 0.001)
+    assert "going on after update 3" in ended.err
+    assert list(losses(finished)) == [1, 2, 3, 4, 5]
+    assert json.loads((finished / "recipe.json").read_text())["training"]["learning_rate"] == 0.001
+
+
+def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_path):
+    other = small_corpus(tmp_path / "other", documents=5)
+    ended = pretrained(elmore, other, "--resume", finished)
+    assert ended.code == 1
+    assert "is not the corpus that this run has read (train.bin had 10,9" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either -o RUN"),
+        (["-o", "{finished}", "--resume", "{finished}"], "give either -o RUN"),
+        (["-o", "{finished}"], "holds a run already; go on with it by --resume"),
+        (["--resume", "{new}"], "no run to go on with; start one with -o"),
+        (["--resume", "{finished}", "--size", "tiny"], "a run that goes on keeps its recipe"),
+        (["--resume", "{finished}", "--training.rows", "8"], "training.rows cannot be changed in a run that goes on"),
+        (["--resume", "{finished}", "--seed", "8"], "training.seed cannot be changed in a run that goes on"),
+        (["-o", "{new}", "--init", "{finished}/model", "--model.cell_dim", "4"], "the shape comes with the model"),
+        (["-o", "{new}", "--init", "nowhere"], "nowhere"),
+        (["-o", "{new}", "--rows", "8"], "'--rows' is no option of pretrain"),
+        (["-o", "{new}", "--training.rows"], "--training.rows needs a value"),
+        (["-o", "{new}", "--training.row", "8"], "unknown field training.row"),
+        (["-o", "{new}", "--size", "huge"], "huge"),
+        (["-o", "{new}", "--device", "abacus"], "the device 'abacus' cannot be used here"),
+        (["-o", "{new}", "--training.rows", "100000", "--training.negatives", "0"], "too few for 100000 rows"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line_and_nothing_is_written(
+    elmore, corpus, finished, tmp_path, arguments, message
+):
+    places = {"finished": finished, "new": tmp_path / "new"}
+    ended = pretrained(elmore, corpus, *(argument.format(**places) for argument in arguments))
+    assert ended.code == 1
+    assert message in ended.err
+    assert "Traceback" not in ended.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_command_that_a_launcher_starts_again_goes_on(elmore, corpus, finished, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    ended = pretrained(elmore, corpus, "-o", finished, *OPTIONS)
+    assert ended.code == 0
+    assert "this run is finished, after 3 updates" in ended.err
+
+
+def test_tensorboard_is_missed_before_any_work(elmore, corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    ended = pretrained(elmore, corpus, "-o", tmp_path / "new", *OPTIONS, "--tensorboard")
+    assert ended.code == 1
+    assert "pip install 'elmore[tensorboard]'" in ended.err
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,150 @@
+"""A job: what is checked before it starts, what makes it the same job, and what it leaves behind."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmore import Embedder, open_vectors
+from elmore.embedding import job as jobs
+from elmore.embedding.job import EmbedJob, Summary, unfinished_work
+from elmore.embedding.sinks import sink_for
+from elmore.embedding.spool import Spool
+from elmore.errors import InputError, NotFound
+from elmore.progress import progress_bar
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"Sentence {n} has words .\n" for n in range(300)))
+    return path
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "vectors.npz"
+
+
+def run(job: EmbedJob, embedder: Embedder, target: Path) -> Summary:
+    with progress_bar("embedding", show=False) as progress:
+        return job.run(embedder, target, write=sink_for(target).write, progress=progress)
+
+
+def stop_at(monkeypatch, number: int, error: type[BaseException]) -> None:
+    """Raise an error when the sentence of this number is read."""
+    read = jobs.read_sentences
+
+    def stopping(*arguments, **options):
+        for found in read(*arguments, **options):
+            if found[0] == number:
+                raise error
+            yield found
+
+    monkeypatch.setattr(jobs, "read_sentences", stopping)
+
+
+def leave_half_done(job: EmbedJob, embedder: Embedder, target: Path, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        stop_at(patch, 250, KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(job, embedder, target)
+
+
+def test_progress_counts_sentences_and_words_those_of_an_earlier_try_first(text, target, tiny, monkeypatch) -> None:
+    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    leave_half_done(job, tiny, target, monkeypatch)
+    steps: list[tuple[int, int]] = []
+
+    class Counting:
+        def advance(self, sentences: int, tokens: int) -> None:
+            steps.append((sentences, tokens))
+
+    summary = job.run(tiny, target, write=sink_for(target).write, progress=Counting())
+    assert 0 < summary.resumed_after < 300
+    assert steps == [(summary.resumed_after, 0)] + [(1, 5)] * (300 - summary.resumed_after)
+
+
+def test_sentences_of_an_earlier_try_are_not_tokenised_again(text, target, tiny, monkeypatch) -> None:
+    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    leave_half_done(job, tiny, target, monkeypatch)
+    seen = []
+    read = jobs.read_sentences
+    monkeypatch.setattr(jobs, "read_sentences", lambda *a, **k: seen.append(k["skip"]) or read(*a, **k))
+    resumed_after = run(job, tiny, target).resumed_after
+    assert resumed_after > 0
+    assert seen == [resumed_after]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError, MemoryError])
+def test_a_try_without_a_sentence_leaves_nothing_behind(text, target, tiny, monkeypatch, error) -> None:
+    stop_at(monkeypatch, 0, error)
+    with pytest.raises(error):
+        run(EmbedJob(source=str(text)), tiny, target)
+    assert [path.name for path in text.parent.iterdir()] == ["text.txt"]
+
+
+def test_a_sink_that_fails_does_not_cost_the_vectors(text, target, tiny) -> None:
+    def failing(spool: Spool, path: Path) -> None:
+        raise InputError(f"{path}: no")
+
+    job = EmbedJob(source=str(text), split=False)
+    with progress_bar("embedding", show=False) as progress, pytest.raises(InputError, match="no"):
+        job.run(tiny, target, write=failing, progress=progress)
+    assert run(job, tiny, target) == Summary(sentences=300, words=1500, resumed_after=300)
+
+
+def test_the_folder_and_how_bad_bytes_are_met_may_change_between_tries(text, target, tiny, monkeypatch) -> None:
+    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    leave_half_done(job, tiny, target, monkeypatch)
+    monkeypatch.chdir(text.parent)
+    assert run(replace(job, source="text.txt", errors="replace", batch_tokens=2048), tiny, target).resumed_after > 0
+
+
+def test_a_carried_state_starts_over_and_leaves_another_jobs_work_alone(text, target, tiny, monkeypatch) -> None:
+    resumable = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    leave_half_done(resumable, tiny, target, monkeypatch)
+    carrying = replace(resumable, state="carry", batch_size=7)
+    with pytest.raises(InputError, match="carried_rows was null and is now 7"):
+        run(carrying, tiny, target)
+    assert unfinished_work(target).exists()
+    assert run(replace(carrying, fresh=True), tiny, target).resumed_after == 0
+    words = [line.split() for line in text.read_text().splitlines()]
+    expected = tiny.encode(words, state="carry", batch_size=7)
+    with open_vectors(target) as vectors:
+        np.testing.assert_array_equal(np.concatenate(vectors[:]), np.concatenate(expected))
+
+
+def test_what_a_killed_job_left_that_cannot_be_gone_on_with_is_done_anew(text, target, tiny) -> None:
+    job = EmbedJob(source=str(text), split=False, state="carry")
+    spool = job._spool(tiny, target, fresh=False)
+    for sentence, _ in job._embedded(tiny, skip=0):
+        spool.append(sentence)
+        break
+    spool.close()
+    assert run(job, tiny, target) == Summary(sentences=300, words=1500, resumed_after=0)
+
+
+def test_blank_lines_are_refused_where_the_layout_has_no_place_for_them(text, target, tiny) -> None:
+    text.write_text("One .\n\nTwo .\n")
+    with pytest.raises(InputError, match=r"text\.txt, line 2: a blank line"):
+        run(EmbedJob(source=str(text), input_format="tokenized", blank_lines=False), tiny, target)
+    assert not unfinished_work(target).exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "error", "complaint"),
+    [
+        ({"source": "none.txt"}, "v.npz", NotFound, "none.txt: no such file"),
+        ({"source": "."}, "v.npz", InputError, "is a folder; name a file"),
+        ({}, "none/v.npz", NotFound, "the folder none does not exist"),
+        ({}, "folder", InputError, "folder: is a folder; name a file to write"),
+        ({"state": "carry", "shard": (1, 2)}, "v.npz", InputError, "a carried state needs every sentence before it"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(text, monkeypatch, changes, where, error, complaint) -> None:
+    monkeypatch.chdir(text.parent)
+    Path("folder").mkdir()
+    with pytest.raises(error, match=complaint):
+        replace(EmbedJob(source="text.txt"), **changes).check(Path(where))

@@ -1,0 +1,105 @@
+"""Two ways to the strongest responses, and a plain one in float64 that shares nothing with either."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from elmore.kernels.characters import by_convolutions, by_products, strongest_responses
+from reference.strategies import patiently, seeds
+
+LETTERS, SIZE = 11, 3
+
+
+def random_word_part(
+    seed: int, *, widths: list[int], words: int = 4, characters: int = 7
+) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_()
+
+    letters = torch.randint(0, LETTERS, (words, characters), generator=random)
+    return letters, draw(LETTERS, SIZE), [(draw(n + 1, SIZE, width), draw(n + 1)) for n, width in enumerate(widths)]
+
+
+def plain_responses(letters: Tensor, table: Tensor, filters: list[tuple[Tensor, Tensor]]) -> np.ndarray:
+    x = table.detach().numpy()[letters.numpy()]  # (W, M, C)
+    features = []
+    for weight, bias in filters:
+        w, b = weight.detach().numpy(), bias.detach().numpy()
+        places = range(x.shape[1] - w.shape[2] + 1)
+        at_each = [np.einsum("wkc,nck->wn", x[:, place : place + w.shape[2]], w) + b for place in places]
+        features.append(np.max(at_each, axis=0))
+    return np.concatenate(features, axis=1)
+
+
+several_widths = st.lists(st.integers(1, 7), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("way", [by_convolutions, by_products])
+@patiently
+@given(seed=seeds, widths=several_widths)
+def test_each_way_gives_the_maximum_over_all_places_a_filter_fits(way, seed, widths):
+    letters, table, filters = random_word_part(seed, widths=widths)
+    expected = torch.from_numpy(plain_responses(letters, table, filters))
+    torch.testing.assert_close(way(letters, table, filters).detach(), expected, rtol=1e-10, atol=1e-12)
+
+
+@patiently
+@given(seed=seeds, widths=several_widths)
+def test_both_ways_have_the_same_gradients(seed, widths):
+    letters, table, filters = random_word_part(seed, widths=widths)
+    leaves = [table, *(part for pair in filters for part in pair)]
+    slopes = torch.randn(len(letters), sum(len(bias) for _, bias in filters), dtype=torch.float64)
+    convolved = torch.autograd.grad(by_convolutions(letters, table, filters), leaves, slopes)
+    multiplied = torch.autograd.grad(by_products(letters, table, filters), leaves, slopes)
+    for a, b in zip(convolved, multiplied, strict=True):
+        assert a.abs().sum() > 0
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
+
+
+def test_padding_at_the_end_changes_neither_way():
+    letters, table, filters = random_word_part(1, widths=[1, 2, 4], characters=5)
+    padded = torch.cat([letters, torch.zeros(4, 4, dtype=torch.int64)], dim=1)
+    longer = torch.cat([padded, torch.zeros(4, 3, dtype=torch.int64)], dim=1)
+    for way in (by_convolutions, by_products):
+        torch.testing.assert_close(way(padded, table, filters), way(longer, table, filters), rtol=1e-12, atol=0)
+
+
+def test_products_follow_autocast():
+    letters, table, filters = random_word_part(2, widths=[1, 3])
+    table, filters = table.float(), [(weight.float(), bias.float()) for weight, bias in filters]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = by_products(letters, table, filters)
+    assert rounded.dtype == torch.bfloat16
+    torch.testing.assert_close(rounded.float(), by_products(letters, table, filters), rtol=0.05, atol=0.1)
+
+
+def test_no_words_are_no_trouble():
+    _, table, filters = random_word_part(3, widths=[1, 3])
+    assert strongest_responses(torch.empty(0, 6, dtype=torch.int64), table, filters).shape == (0, 3)
+
+
+def test_gradients_are_the_same_bits_every_time_on_several_threads():
+    """In a process of its own, because the number of threads holds for a whole one."""
+    program = (
+        "import torch\n"
+        "from elmore.kernels.characters import strongest_responses\n"
+        "torch.set_num_threads(2)\n"
+        "torch.manual_seed(1)\n"
+        "letters, table = torch.randint(0, 30, (600, 20)), torch.randn(261, 16, requires_grad=True)\n"
+        "filters = [(torch.randn(64, 16, 1), torch.randn(64))]\n"
+        "slopes = torch.randn(600, 64)\n"
+        "def gradient():\n"
+        "    return torch.autograd.grad(strongest_responses(letters, table, filters), table, slopes)[0]\n"
+        "first = gradient()\n"
+        "print(all(torch.equal(gradient(), first) for _ in range(30)))\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert answer.stdout.strip() == "True"

@@ -1,0 +1,161 @@
+"""Any model that loads can be trained on, with its softmax or with a fresh one."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
+
+from elmore import load
+from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
+from elmore.errors import InputError, InputWarning
+from elmore.formats import Card, Checkpoint
+from elmore.model import model_of, save
+from elmore.pretraining.beginning import MOST_FROZEN_UPDATES, from_model, reading_words
+from elmore.pretraining.events import Evaluated, Finished, Progressed
+from elmore.text.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory, corpus):
+    """Other sentences, with the vocabulary of the first corpus."""
+    folder = tmp_path_factory.mktemp("domain") / "prepared"
+    return small_corpus(folder, seed=2, documents=10, vocab=corpus.path / "vocabulary.txt")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, corpus):
+    """The folder of a model that has learnt a little."""
+    recipe = small_recipe(**{"training.updates": 60, "training.rows": 16, "training.learning_rate": 0.03})
+    folder = tmp_path_factory.mktemp("runs") / "trained"
+    return list(small_run(corpus, folder, recipe, checkpoint_every=100, hdf5=True).events())[-1]
+
+
+def recipe(**changes):
+    return small_recipe(**{"training.updates": 8, "training.learning_rate": 0.01, **changes})
+
+
+def test_a_model_with_the_corpus_s_vocabulary_keeps_its_softmax(domain, trained, tmp_path):
+    run = small_run(domain, tmp_path / "run", recipe(), init=load(trained.model))
+    events = list(run.events())
+    before, *_, after = of_kind(Evaluated, events)
+    assert (before.number, before.before) == (0, True)
+    # The domain has the same grammar, so the model is good from the start: no word of its softmax was forgotten.
+    assert before.held_out.mean < trained.held_out.mean * 1.15
+    assert events[-1].before == before.held_out
+    facts = load(tmp_path / "run" / "model").card.extra["training"]
+    assert facts["heldout_perplexity_before"]["each"] == list(before.held_out.perplexities)
+    assert facts["heldout_perplexity"]["each"] == list(after.held_out.perplexities)
+    assert facts["init"]["softmax"] == "its own"
+    assert facts["init"]["fingerprint"] == load(trained.model).fingerprint()
+
+
+def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, tmp_path):
+    init = load(trained.hdf5)
+    assert init.softmax is None
+    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_updates": 6}), init=init)
+    prints = {}
+    for event in run.events():
+        if isinstance(event, Progressed):
+            weights = [tensor.detach().clone() for tensor in run.model.network.state_dict().values()]
+            prints[event.update.number] = weights
+        if isinstance(event, Evaluated) and event.before:
+            assert event.number == 6
+    own = list(init.network.state_dict().values())
+    assert list(prints) == list(range(1, 15))
+    assert all(torch.equal(a, b) for a, b in zip(prints[6], own, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(prints[7], own, strict=True) if b.numel() > 1000)
+    assert run.before is not None
+    assert run.beginning.init["softmax"] == "fresh"
+
+
+def test_without_a_number_the_softmax_has_an_epoch_to_itself(domain, trained, tmp_path):
+    run = small_run(domain, tmp_path / "run", recipe(), init=load(trained.hdf5))
+    assert run.recipe.training.frozen_updates == (len(domain.train) - 1) // 20 < MOST_FROZEN_UPDATES
+    assert run.updates == run.recipe.training.frozen_updates + 8
+
+
+@pytest.mark.parametrize("stop_after", [3, 6, 9])
+def test_fine_tuning_that_was_stopped_goes_on_with_the_same_losses(domain, trained, tmp_path, stop_after):
+    wish = recipe(**{"training.frozen_updates": 6})
+    init = load(trained.hdf5)
+    *_, whole = small_run(domain, tmp_path / "whole", wish, init=init, checkpoint_every=2).events()
+    for event in small_run(domain, tmp_path / "run", wish, init=init, checkpoint_every=2).events():
+        if isinstance(event, Progressed) and event.update.number == stop_after:
+            break
+    *_, last = small_run(domain, tmp_path / "run", wish, init=init, goes_on=True, checkpoint_every=2).events()
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    assert (last.held_out, last.before) == (whole.held_out, whole.before)
+
+
+def test_the_rate_rises_anew_when_everything_is_trained(domain, trained, tmp_path):
+    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_updates": 6}), init=load(trained.hdf5))
+    rates = {event.update.number: event.update.rate for event in of_kind(Progressed, run.events())}
+    assert rates[1] == rates[7] == 0.005
+    assert rates[2] == rates[8] == 0.01
+
+
+def test_a_softmax_over_other_words_is_replaced_and_the_remedy_is_told(corpus, trained, tmp_path):
+    other = small_corpus(tmp_path / "other", documents=3)
+    model = load(trained.model)
+    model = replace(model, speller=replace_vocabulary(model, ["<S>", "</S>", "<UNK>", "cat"]))
+    with pytest.warns(InputWarning, match=r"another vocabulary.*elmore prepare --vocab FILE"):
+        beginning = from_model(model, recipe(), other)
+    assert beginning.init["softmax"] == "fresh"
+
+
+def replace_vocabulary(model, words):
+    from elmore.text.spelling import Speller
+
+    return Speller(model.config, vocabulary=Vocabulary(words))
+
+
+def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
+    wish = reading_words(recipe(), corpus)
+    *_, last = small_run(corpus, tmp_path / "run", wish).events()
+    model = load(last.model)
+    assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model).events())[-1], Finished)
+    model = replace(model, speller=replace_vocabulary(model, [*corpus.vocabulary.words[:-1], "zebra"]))
+    with pytest.raises(InputError, match="reads words by a table.*elmore prepare --vocab FILE"):
+        from_model(model, recipe(), domain)
+
+
+def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_path):
+    letters = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", *"abcdefghijklmnopqrstuvwxyz."]
+    config = ModelConfig(
+        characters=CharacterConfig(
+            alphabet="codepoints",
+            n_characters=len(letters),
+            max_characters=20,
+            embedding_dim=4,
+            filters=((1, 4), (2, 8)),
+        ),
+        vector_dim=8,
+        cell_dim=16,
+        begin="<bos>",
+        end="<eos>",
+        unknown="<oov>",
+    )
+    tensors = {name: torch.randn(shape) * 0.1 for name, shape in tensor_shapes(config).items()}
+    table = {letter: number for number, letter in enumerate(letters)}
+    init = model_of(Checkpoint(config=config, tensors=tensors, characters=table, card=Card(name="points")))
+    *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_updates": 2}), init=init).events()
+    model = load(last.model)
+    assert (model.config, model.characters) == (config, table)
+    assert model.vocabulary.words[:3] == ("<bos>", "<eos>", "<oov>")
+
+    from elmore.scoring.softmax import Softmax
+
+    assert Softmax.of(model).class_of("never-seen") == 2
+
+
+def test_the_result_can_be_written_in_every_format(domain, trained, tmp_path):
+    *_, last = small_run(domain, tmp_path / "run", recipe(), init=load(trained.model), hdf5=True).events()
+    assert load(last.hdf5).fingerprint() == load(last.model).fingerprint()
+    save(load(last.model), tmp_path / "small", format="folder-int8")
+    assert load(tmp_path / "small").config == load(trained.model).config

@@ -1,0 +1,180 @@
+"""An update is forward, backward, clip and step, for every kind of model a recipe can ask for."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from elmore.kernels.cross_entropy import Candidates
+from elmore.network.language_model import LanguageModel
+from elmore.network.state import State
+from elmore.pretraining.stepping import Stepper
+from elmore.pretraining.windows import Window
+from elmore.recipe import Training
+from elmore.text.spelling import Speller
+from elmore.training.row_adam import RowAdam
+from small_training import ABLATIONS, MODEL, TRAINING, TYPES, small_model, small_stepper, small_windows
+
+ADAGRAD = replace(TRAINING, optimizer="adagrad", learning_rate=0.2)
+
+
+def gradients_by_hand(model: LanguageModel, window: Window, state: State) -> tuple[Tensor, list[Tensor], State]:
+    """Of a row's whole window, all words spelled out in full, the counts of the sample in float64."""
+    candidates = None
+    if window.negatives is not None:
+        classes = len(TYPES)
+        k = torch.arange(classes, dtype=torch.float64)
+        law = torch.log((k + 2) / (k + 1)) / torch.log(torch.tensor(classes + 1.0, dtype=torch.float64))
+        counts = 1 - (1 - law) ** window.negatives.tries
+        candidates = Candidates(torch.from_numpy(window.negatives.classes), counts.log().float())
+    words = Speller(MODEL).spell([TYPES[n] for n in window.types])
+    inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
+    losses, after = model(words, inputs, targets, state, candidates=candidates)
+    loss = losses.mean() * inputs.shape[1]
+    return losses.detach(), list(torch.autograd.grad(loss, list(model.parameters()))), after
+
+
+def step_by_hand(model: LanguageModel, gradients: list[Tensor], optimizers: list[torch.optim.Optimizer], clip: float):
+    norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        parameter.grad = gradient * min(1.0, clip / (norm.item() + 1e-6))
+    for optimizer in optimizers:
+        optimizer.step()
+    return norm
+
+
+def optimizers_by_hand(model: LanguageModel, training: Training) -> list[torch.optim.Optimizer]:
+    if training.optimizer == "adagrad":
+        return [torch.optim.Adagrad(model.parameters(), lr=0.2, initial_accumulator_value=1.0, eps=1e-10)]
+    named = dict(model.named_parameters())
+    softmax = [named.pop("softmax_weight"), named.pop("softmax_bias")]
+    rate = training.learning_rate
+    return [torch.optim.AdamW(named.values(), lr=rate, weight_decay=training.weight_decay), RowAdam(softmax, lr=rate)]
+
+
+def assert_same(ours: LanguageModel, theirs: LanguageModel, **tolerance: float) -> None:
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, msg=lambda text, name=name: f"{name}: {text}", **tolerance)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        TRAINING,
+        ADAGRAD,
+        replace(TRAINING, negatives=0),
+        replace(TRAINING, weight_decay=0.1),
+        replace(TRAINING, clip=0.05),
+        replace(ADAGRAD, clip=0.05),
+    ],
+    ids=["AdamW", "Adagrad", "full softmax", "weight decay", "clipped", "Adagrad, clipped"],
+)
+def test_three_updates_are_those_made_by_hand(training):
+    stepper, windows = small_stepper(training), small_windows(training)
+    model = small_model()
+    optimizers = optimizers_by_hand(model, training)
+    state = State.zeros(MODEL, rows=training.rows)
+    for number in range(3):
+        outcome = stepper.step([windows[number]], training.learning_rate)
+        losses, gradients, state = gradients_by_hand(model, windows[number], state)
+        norm = step_by_hand(model, gradients, optimizers, training.clip)
+        torch.testing.assert_close(outcome.losses, losses)
+        torch.testing.assert_close(outcome.norm, norm)
+        assert_same(stepper.model, model, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(stepper.state.h, state.h, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(stepper.state.c, state.c, rtol=1e-4, atol=1e-6)
+
+
+def test_windows_that_are_accumulated_make_one_update_along_their_mean():
+    stepper, windows = small_stepper(ADAGRAD), small_windows(ADAGRAD)
+    model = small_model()
+    optimizers = optimizers_by_hand(model, ADAGRAD)
+    first_losses, first, state = gradients_by_hand(model, windows[0], State.zeros(MODEL, rows=ADAGRAD.rows))
+    second_losses, second, state = gradients_by_hand(model, windows[1], state)
+    norm = step_by_hand(model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.clip)
+
+    outcome = stepper.step([windows[0], windows[1]], 0.2)
+    torch.testing.assert_close(outcome.losses, (first_losses + second_losses) / 2)
+    torch.testing.assert_close(outcome.norm, norm)
+    assert_same(stepper.model, model)
+    torch.testing.assert_close(stepper.state.c, state.c)
+
+
+def test_the_rate_of_the_moment_is_the_one_that_counts():
+    stepper, windows = small_stepper(), small_windows()
+    before = small_model()
+    stepper.step([windows[0]], 0.0)
+    assert_same(stepper.model, before, rtol=0, atol=0)
+    stepper.step([windows[1]], 0.1)
+    # Adam's first steps are as large as the rate, whatever the gradient.
+    moved = (stepper.model.softmax_bias - before.softmax_bias).abs()
+    assert 0.01 < moved.max().item() < 0.2
+
+
+def test_a_frozen_part_stays_as_it_is_while_the_softmax_learns():
+    stepper, windows = small_stepper(), small_windows()
+    stepper.model.network.requires_grad_(requires_grad=False)
+    stepper.step([windows[0], windows[1]], 0.1)
+    before = small_model()
+    assert_same(stepper.model.network, before.network, rtol=0, atol=0)
+    assert not torch.equal(stepper.model.softmax_weight, before.softmax_weight)
+
+
+def test_to_cut_the_padding_off_words_changes_nothing():
+    windows = small_windows()
+    assert "extraordinarily" not in {TYPES[n] for n in windows[0].types}
+    cut, whole = small_stepper(), small_stepper()
+    assert cut._width(windows[0]) < whole._words.characters.shape[1]
+    whole._characters_needed = None
+    assert whole._width(windows[0]) is None
+    outcomes = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
+    torch.testing.assert_close(outcomes[0].losses, outcomes[1].losses)
+    torch.testing.assert_close(outcomes[0].norm, outcomes[1].norm)
+
+
+def mean_loss(stepper: Stepper, training: Training, *, config=MODEL, updates: int = 60) -> tuple[float, float]:
+    """Of the first and the last five of so many updates."""
+    windows = small_windows(training, config=config)
+    losses = [stepper.step([windows[n]], training.learning_rate).losses.mean().item() for n in range(updates)]
+    return sum(losses[:5]) / 5, sum(losses[-5:]) / 5
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_ablation_learns(name):
+    config, training = ABLATIONS[name], replace(TRAINING, negatives=0, learning_rate=0.03)
+    stepper = small_stepper(training, config=config)
+    first, last = mean_loss(stepper, training, config=config)
+    # From as good as nothing, log 14 = 2.6, towards the 0.5 that this grammar leaves to chance.
+    assert 2.3 < first < 3.0
+    assert last < first / 2
+    assert all(parameter.grad is not None for parameter in stepper.model.parameters())
+
+
+def test_a_table_of_words_is_trained_by_rows():
+    stepper = small_stepper(config=ABLATIONS["words instead of characters"])
+    window = small_windows()[0]
+    stepper.step([window], 0.1)
+    before = small_model(ABLATIONS["words instead of characters"])
+    moved = (stepper.model.network.words.table != before.network.words.table).any(dim=1)
+    assert moved.nonzero()[:, 0].tolist() == window.types.tolist()
+
+
+@pytest.mark.parametrize("negatives", [0, 6])
+def test_bfloat16_stays_close_to_float32(negatives):
+    training = replace(TRAINING, negatives=negatives)
+    rounded = replace(training, precision="bfloat16")
+    exact_ends = mean_loss(small_stepper(training), training)
+    rounded_ends = mean_loss(small_stepper(rounded), rounded)
+    assert rounded_ends == pytest.approx(exact_ends, rel=0.05)
+    assert rounded_ends != exact_ends
+
+
+def test_bfloat16_trains_parameters_and_carries_cells_in_float32():
+    stepper = small_stepper(replace(TRAINING, precision="bfloat16"))
+    outcome = stepper.step([small_windows()[0]], 0.1)
+    assert outcome.losses.dtype == torch.float32
+    assert {parameter.dtype for parameter in stepper.model.parameters()} == {torch.float32}
+    assert {parameter.grad.dtype for parameter in stepper.model.parameters()} == {torch.float32}
+    assert stepper.state.c.dtype == torch.float32
+    assert not torch.equal(stepper.state.c, stepper.state.c.bfloat16().float())

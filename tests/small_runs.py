@@ -1,0 +1,96 @@
+"""A corpus of made-up sentences, and the smallest training run that has every part of a large one."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from elmore.model import Model
+from elmore.pretraining.beginning import from_model, new_model
+from elmore.pretraining.corpus import Corpus
+from elmore.pretraining.events import Event
+from elmore.pretraining.prepare import prepare
+from elmore.pretraining.run import Habits, Run
+from elmore.pretraining.run_folder import RunFolder
+from elmore.recipe import Recipe, overridden, read_recipe
+from elmore.training.distributed import Team
+from elmore.training.log import read_log
+
+FIELDS = {
+    "model.vector_dim": "8",
+    "model.cell_dim": "16",
+    "model.characters.embedding_dim": "4",
+    "model.characters.filters": "[[1, 4], [2, 8]]",
+    "training.rows": "4",
+    "training.window": "5",
+    "training.negatives": "8",
+    "training.warmup": "2",
+}
+OPTIONS = ["--size", "tiny", *(word for name, value in FIELDS.items() for word in (f"--{name}", value))]
+
+# What a program needs so that its sums are the same on every run, and nothing of a launcher around the tests.
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in LAUNCHER} | {"OMP_NUM_THREADS": "1"}
+
+
+def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocab: Path | None = None) -> Corpus:
+    choose = random.Random(seed).choice
+    who, does = "cat dog man woman bird child".split(), "sees likes hears finds".split()
+    how, where = "old small red big quiet".split(), "house river tree road".split()
+    lines = []
+    for _ in range(documents):
+        for _ in range(12):
+            subject, thing = (f"{choose(how)} {choose(who)}" for _ in range(2))
+            lines.append(f"the {subject} {choose(does)} a {thing} near the {choose(where)} .")
+        lines.append("")
+    text = folder.with_suffix(".txt")
+    text.write_text("\n".join(lines))
+    return prepare([text], folder, input_format="tokenized", heldout=0.1, workers=1, vocab=vocab)
+
+
+def small_recipe(**changes: object) -> Recipe:
+    """As in `small_recipe(**{"training.updates": 20})`."""
+    return overridden(read_recipe("tiny"), FIELDS | {name: str(value) for name, value in changes.items()})
+
+
+def small_run(
+    corpus: Corpus, folder: Path, recipe: Recipe, *, init: Model | None = None, goes_on: bool = False, **habits: object
+) -> Run:
+    """A run as the program would make it; one that goes on gets its weights from its checkpoint alone."""
+    folder.mkdir(exist_ok=True)
+    beginning = new_model(recipe, corpus) if init is None else from_model(init, recipe, corpus)
+    if goes_on:
+        beginning = new_model(beginning.recipe, corpus, characters=beginning.characters, init=beginning.init)
+    chosen = Habits(**{"log_every": 1, "checkpoint_every": 5, **habits})  # type: ignore[arg-type]
+    return Run(corpus, RunFolder(folder), beginning, habits=chosen, device=torch.device("cpu"), team=Team())
+
+
+def of_kind(kind: type, events: Iterable[Event]) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def losses(run: Path) -> dict[int, float]:
+    """The logged losses by update; an update that was logged twice is a mistake."""
+    entries = [entry for entry in read_log(run / "log.jsonl") if "loss" in entry]
+    found = {entry["step"]: entry["loss"] for entry in entries}
+    assert len(found) == len(entries)
+    return found
+
+
+def elmore_command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "elmore", *map(str, arguments)]
+
+
+def torchrun_command(processes: int, *arguments: object, restarts: int = 0) -> list[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return [*launcher, "--max-restarts", str(restarts), "-m", "elmore", *map(str, arguments)]
+
+
+def ended(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    settings = {"env": ENVIRONMENT, "capture_output": True, "text": True, "timeout": 120, "check": False}
+    return subprocess.run(command, **{**settings, **options})  # type: ignore[call-overload, no-any-return]

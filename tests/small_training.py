@@ -1,0 +1,85 @@
+"""A training small enough for a test: a corpus of a few sentences, models of every kind, and all that trains them."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from elmore.config import CharacterConfig, ModelConfig
+from elmore.network.language_model import LanguageModel
+from elmore.pretraining.initial import initialize
+from elmore.pretraining.sampling import LogUniformSampler
+from elmore.pretraining.stepping import Stepper
+from elmore.pretraining.windows import Direction, WindowPlan, Windows
+from elmore.recipe import Training
+from elmore.text.spelling import Speller
+from elmore.text.vocabulary import Vocabulary
+
+WORDS = ["the", "a", "cat", "dog", "bird", "sees", "hears", "small", "big", ".", "extraordinarily"]
+TYPES = ["<S>", "</S>", "<UNK>", *WORDS]
+CLASSES = np.arange(len(TYPES), dtype=np.uint32)
+
+MODEL = ModelConfig(
+    characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (2, 8)), n_highways=1), vector_dim=8, cell_dim=16
+)
+# What the paper leaves out in turn.
+ABLATIONS = {
+    "one direction": replace(MODEL, bidirectional=False),
+    "words instead of characters": replace(MODEL, characters=None, n_words=len(TYPES), word_dim=8),
+    "words and characters": replace(MODEL, n_words=len(TYPES), word_dim=8),
+    "one layer": replace(MODEL, lstm_layers=1),
+    "no skip connections": replace(MODEL, skip_connections=False),
+    "no projection": replace(MODEL, cell_dim=8, lstm_projection=False),
+    "no clips": replace(MODEL, cell_clip=None, projection_clip=None),
+}
+
+TRAINING = Training(
+    updates=20, rows=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup=0, final_rate=1.0
+)
+
+
+def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:
+    """The numbers of words in sentences of a small grammar, 0 between them."""
+    random = np.random.default_rng(seed)
+    number = {word: place for place, word in enumerate(TYPES)}
+    stream = [0]
+    for _ in range(sentences):
+        words = []
+        for part in (
+            ["the", "a"],
+            ["small", "big"],
+            ["cat", "dog", "bird"],
+            ["sees", "hears"],
+            ["the"],
+            ["cat", "dog"],
+        ):
+            words.append(part[random.integers(len(part))])
+        stream += [*(number[word] for word in [*words, "."]), 0]
+    return np.array(stream, dtype=np.uint32)
+
+
+def small_model(config: ModelConfig = MODEL, *, seed: int = 1) -> LanguageModel:
+    model = LanguageModel(config, classes=len(TYPES))
+    initialize(model, torch.Generator().manual_seed(seed))
+    return model
+
+
+def small_windows(training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60) -> Windows:
+    directions: tuple[Direction, ...] = ("forward", "backward") if config.bidirectional else ("forward",)
+    plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
+    sampler = LogUniformSampler(classes=len(TYPES), number=training.negatives) if training.negatives else None
+    return Windows(small_stream(sentences), CLASSES, plan, sampler=sampler)
+
+
+def small_stepper(training: Training = TRAINING, *, config: ModelConfig = MODEL) -> Stepper:
+    speller = Speller(config, vocabulary=Vocabulary(TYPES))
+    words = speller.spell(TYPES)
+    sampler = LogUniformSampler(classes=len(TYPES), number=training.negatives) if training.negatives else None
+    return Stepper(
+        small_model(config),
+        words,
+        training,
+        rows=training.rows,
+        characters_needed=None if words.characters is None else speller.characters_needed(words.characters).numpy(),
+        class_probabilities=sampler.probabilities if sampler else None,
+    )

@@ -1,0 +1,120 @@
+"""Every page a user copies from says what is true: its commands run, its Python runs, its paths and numbers are there.
+
+A file that a page shows with `$ cat FILE` exists with that content; all else its own commands make, in order.
+"""
+
+import doctest
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", "docs/layers.md", "docs/migrating.md"]
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    kind: str
+    content: str
+    line: int
+
+
+def blocks(page: str) -> list[Block]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [Block(found[1], found[2], text.count("\n", 0, found.start()) + 1) for found in FENCED.finditer(text)]
+
+
+def commands(block: Block) -> list[tuple[str, str]]:
+    """The commands of a console block, each with what it should print."""
+    return [tuple(part.split("\n", 1)) for part in re.split(r"^\$ ", block.content, flags=re.MULTILINE) if part]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_python_do_what_the_page_says(page: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if block.kind == "console":
+            for command, expected in commands(block):
+                check_command(command, expected, where=f"{page}: {command}")
+        elif block.kind == "python":
+            check_python(block, names, page)
+
+
+def check_command(command: str, expected: str, *, where: str) -> None:
+    if command.startswith("cat "):
+        Path(command.removeprefix("cat ")).write_text(expected)
+    program = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["bash", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": program, "COLUMNS": "80", "OMP_NUM_THREADS": "1"},
+    )
+    assert doctest.OutputChecker().check_output(expected, ended.stdout, LOOSELY), f"{where}\nprinted\n{ended.stdout}"
+
+
+def check_python(block: Block, names: dict[str, object], page: str) -> None:
+    examples = doctest.DocTestParser().get_doctest(block.content, names, page, page, block.line)
+    assert examples.examples, f"{page}, line {block.line}: a block of Python without a single >>> is not run"
+    complaints: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=LOOSELY)
+    runner.run(examples, out=complaints.append, clear_globs=False)
+    names.update(examples.globs)
+    assert not complaints, "".join(complaints)
+
+
+@pytest.mark.parametrize("page", [*PAGES, "docs/architecture.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_every_link_leads_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines()}
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in headings, f"{page}: {target}"
+        elif not target.startswith("http"):
+            assert (ROOT / page).parent.joinpath(target.split("#")[0]).exists(), f"{page}: {target}"
+
+
+def mapped_paths() -> list[str]:
+    """The paths of the file map, those inside src/elmore with it."""
+    (block,) = [block for block in blocks("README.md") if block.kind == "text"]
+    folder, paths = "", []
+    for line in block.content.splitlines():
+        path = line.split()[0]
+        paths.append(f"{folder}{path}" if line.startswith(" ") else path)
+        if not line.startswith(" "):
+            folder = path
+    return paths
+
+
+def test_every_path_of_the_file_map_exists() -> None:
+    assert [path for path in mapped_paths() if not (ROOT / path).exists()] == []
+
+
+def test_the_file_map_names_all_of_the_package() -> None:
+    package = ROOT / "src" / "elmore"
+    here = {
+        f"src/elmore/{path.name}{'/' if path.is_dir() else ''}"
+        for path in package.iterdir()
+        if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")
+    }
+    assert here - set(mapped_paths()) == set()
+
+
+def test_the_measured_table_is_the_one_that_was_measured() -> None:
+    found = importlib.util.spec_from_file_location("parity", ROOT / "benchmarks" / "parity.py")
+    parity = importlib.util.module_from_spec(found)
+    found.loader.exec_module(parity)
+    rows = json.loads(parity.RESULTS.read_text())["rows"]
+    assert parity.table(rows) in (ROOT / "README.md").read_text()
+    assert [(row["program"], row["what"]) for row in rows] == [(c.program, c.what) for c in parity.COMPARISONS]

@@ -1,0 +1,143 @@
+"""What the processes of one training tell each other, and how they end."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from elmore.errors import InputError
+from elmore.training.distributed import Team, joined_team, own_device, started_again
+
+
+def test_one_process_is_a_team_of_its_own(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with joined_team(torch.device("cpu")) as team:
+        assert (team.rank, team.size, team.leads) == (0, 1, True)
+        assert team.gather(torch.ones(2, 3), dim=1).shape == (2, 3)
+        assert team.mean(torch.tensor([2.0])).item() == 2.0
+        assert (team.any(True), team.any(False)) == (True, False)
+        assert team.led(lambda: "done") == "done"
+        assert team.shared({"a": torch.ones(1)})["a"].item() == 1.0
+
+
+def test_one_process_is_told_its_own_errors():
+    def failing() -> None:
+        raise InputError("no such thing")
+
+    with pytest.raises(InputError, match="no such thing"):
+        Team().led(failing)
+
+
+TALK = """
+import json, torch
+from elmore.errors import InputError
+from elmore.training.distributed import joined_team
+
+with joined_team(torch.device("cpu")) as team:
+    own = torch.full((1, 2), float(team.rank))
+    tensors = {"weights": torch.arange(3.0), "step": torch.tensor(7)} if team.leads else {}
+    told = {
+        "gathered": team.gather(own, dim=1).tolist(),
+        "mean": team.mean(own).tolist(),
+        "any": [team.any(team.rank == 1), team.any(False)],
+        "led": team.led(lambda: {"step": 3, "from": team.rank}),
+        "shared": {name: tensor.tolist() for name, tensor in team.shared(tensors).items()},
+    }
+print(json.dumps(told))
+"""
+FAIL = """
+import sys, torch
+from elmore.errors import ElmoreError, InputError
+from elmore.training.distributed import joined_team
+
+def fail():
+    raise InputError("the disk is full")
+
+try:
+    with joined_team(torch.device("cpu")) as team:
+        team.led(fail)
+except ElmoreError as error:
+    sys.exit(f"told: {error}")
+"""
+DIE = """
+import os, sys, torch
+from elmore.errors import ElmoreError
+from elmore.training.distributed import joined_team
+
+try:
+    with joined_team(torch.device("cpu")) as team:
+        if team.rank == 1:
+            os._exit(9)
+        team.mean(torch.ones(1))
+except ElmoreError as error:
+    sys.exit(f"told: {error}")
+"""
+
+
+def two_processes(program: str) -> list[tuple[int, str, str]]:
+    """Exit code, stdout and stderr of each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, **meeting, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        told = [process.communicate(timeout=60) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [(process.returncode, *words) for process, words in zip(processes, told, strict=True)]
+
+
+def test_two_processes_tell_each_other_all_they_need():
+    for code, out, err in two_processes(TALK):
+        assert code == 0, err
+        assert json.loads(out) == {
+            "gathered": [[0.0, 0.0, 1.0, 1.0]],
+            "mean": [[0.5, 0.5]],
+            "any": [True, False],
+            "led": {"step": 3, "from": 0},
+            "shared": {"weights": [0.0, 1.0, 2.0], "step": 7},
+        }
+
+
+def test_what_fails_for_the_leader_ends_all_and_only_the_leader_speaks():
+    leader, other = two_processes(FAIL)
+    assert (leader[0], "told: the disk is full" in leader[2]) == (1, True)
+    assert (other[0], "told" in other[2], "Traceback" in other[2]) == (1, False, False)
+
+
+def test_who_loses_a_companion_ends_with_a_word_instead_of_waiting():
+    survivor, dead = two_processes(DIE)
+    assert dead[0] == 9
+    assert survivor[0] == 1
+    assert "told: process 0 ends, because another one of this training has ended" in survivor[2]
+
+
+def test_a_device_that_is_not_there_is_an_error_that_names_it():
+    with pytest.raises(InputError, match="the device 'abacus' cannot be used here"):
+        own_device("abacus")
+    assert own_device("cpu") == torch.device("cpu")
+
+
+def test_a_launcher_says_when_it_starts_a_command_again(monkeypatch):
+    for name in ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    assert not started_again()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert not started_again()
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "2")
+    assert started_again()

@@ -1,0 +1,93 @@
+"""The log keeps one object a line, and only what the run still stands by."""
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmore.errors import ElmoreError, MissingExtra
+from elmore.training.log import Board, Log, plot_log, read_log
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = Log(tmp_path / "log.jsonl")
+    yield log
+    log.close()
+
+
+def test_every_entry_is_on_disk_as_soon_as_it_is_written(log):
+    log.write(step=1, loss=2.5)
+    assert read_log(log.path) == [{"step": 1, "loss": 2.5}]
+
+
+def test_numbers_that_json_has_no_word_for_become_null(log):
+    log.write(step=1, loss=math.nan, each=[1.0, math.inf], heldout_each=(math.nan, 2.0))
+    assert json.loads(log.path.read_text()) == {"step": 1, "loss": None, "each": [1.0, None], "heldout_each": [None, 2.0]}
+
+
+def test_what_came_after_a_step_is_forgotten_when_the_run_goes_back_to_it(log):
+    for step in range(5):
+        log.write(step=step, loss=1.0)
+    log.rewind(2)
+    log.write(step=3, loss=7.0)
+    assert [(entry["step"], entry["loss"]) for entry in read_log(log.path)] == [(0, 1), (1, 1), (2, 1), (3, 7)]
+    log.rewind(-1)
+    assert read_log(log.path) == []
+
+
+def test_a_last_line_that_was_cut_short_is_left_out(log):
+    log.write(step=1, loss=1.0)
+    with log.path.open("a") as file:
+        file.write('{"step": 2, "lo')
+    assert [entry["step"] for entry in read_log(log.path)] == [1]
+    log.rewind(1)
+    log.write(step=2, loss=1.0)
+    assert [entry["step"] for entry in read_log(log.path)] == [1, 2]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+def test_a_full_disk_is_told_in_a_sentence():
+    log = Log(Path("/dev/full"))
+    with pytest.raises(ElmoreError, match="/dev/full: cannot be written: No space left on device"):
+        log.write(step=1, loss=1.0)
+    log.close()
+
+
+def test_the_picture_shows_losses_and_held_out_perplexities(log, tmp_path):
+    for step in range(1, 4):
+        log.write(step=step, tokens=step * 100, loss=3.0 / step)
+    log.write(step=3, tokens=300, heldout=20.0, heldout_each=[19.0, 21.0])
+    plot_log(log.path, tmp_path / "loss.png")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_the_picture_names_what_is_missing(log, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra, match=r"elmore\[plots\]"):
+        plot_log(log.path, tmp_path / "loss.png")
+
+
+def test_tensorboard_gets_every_number_and_forgets_with_the_run(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = Board(tmp_path / "board")
+    board.rewind(-1)
+    for step in range(1, 6):
+        board.write(step=step, loss=1.0, sampled_perplexities=[2.0, 3.0])
+    board.rewind(3)
+    board.write(step=4, loss=9.0)
+    board.close()
+    found = EventAccumulator(str(tmp_path / "board")).Reload()
+    assert [(event.step, event.value) for event in found.Scalars("loss")] == [(1, 1), (2, 1), (3, 1), (4, 9)]
+    assert {"sampled_perplexities/0", "sampled_perplexities/1"} <= set(found.Tags()["scalars"])
+
+
+def test_without_tensorboard_it_names_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(MissingExtra, match=r"elmore\[tensorboard\]"):
+        Board(tmp_path / "board")
