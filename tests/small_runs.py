@@ -39,8 +39,8 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 
 def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocab: Path | None = None) -> Corpus:
     choose = random.Random(seed).choice
-    who, does = "cat dog man woman bird child".split(), "sees likes hears finds".split()
-    how, where = "old small red big quiet".split(), "house river tree road".split()
+    who, does = ["cat", "dog", "man", "woman", "bird", "child"], ["sees", "likes", "hears", "finds"]
+    how, where = ["old", "small", "red", "big", "quiet"], ["house", "river", "tree", "road"]
     lines = []
     for _ in range(documents):
         for _ in range(12):
@@ -90,7 +90,6 @@ def torchrun_command(processes: int, *arguments: object, restarts: int = 0) -> l
     return [*launcher, "--max-restarts", str(restarts), "-m", "elmore", *map(str, arguments)]
 
 
-def ended(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
-    settings = {"env": ENVIRONMENT, "capture_output": True, "text": True, "timeout": 120, "check": False}
-    return subprocess.run(command, **{**settings, **options})  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)

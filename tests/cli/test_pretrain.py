@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from small_runs import ENVIRONMENT, OPTIONS, elmore_command, ended, losses, small_corpus, small_recipe, small_run
 
 from elmore.pretraining.run_folder import Origins, RunFolder, identity
+from small_runs import ENVIRONMENT, OPTIONS, elmore_command, ended, losses, small_corpus, small_recipe, small_run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
@@ -134,7 +134,8 @@ def test_it_shows_the_run_from_first_to_last(elmore, corpus, tmp_path):
     assert lines[2].startswith("3 updates, 0.02 epochs; about ")
     assert [line.split("  ")[0] for line in lines[3:6]] == ["update 1/3", "update 2/3", "update 3/3"]
     assert all(word in lines[3] for word in ("epoch 0.01", "loss ", "sampled perplexities ", "tokens/s", " left"))
-    assert "held-out perplexity: " in lines[6] and "by the full softmax (forward" in lines[6]
+    assert "held-out perplexity: " in lines[6]
+    assert "by the full softmax (forward" in lines[6]
     assert lines[7:] == [f"wrote {run / 'model'} and {run / 'hdf5'}"]
     assert json.loads((run / "recipe.json").read_text())["training"]["seed"] == 5
     assert all(

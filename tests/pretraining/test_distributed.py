@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from elmore import load
+from elmore.pretraining.run_folder import Origins, RunFolder, identity
+from elmore.pretraining.windows import WindowPlan, Windows
 from small_runs import (
     ENVIRONMENT,
     OPTIONS,
@@ -20,10 +24,6 @@ from small_runs import (
     small_run,
     torchrun_command,
 )
-
-from elmore import load
-from elmore.pretraining.run_folder import Origins, RunFolder, identity
-from elmore.pretraining.windows import WindowPlan, Windows
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 UPDATES = 12

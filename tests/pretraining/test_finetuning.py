@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 
 from elmore import load
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
@@ -14,6 +13,7 @@ from elmore.model import model_of, save
 from elmore.pretraining.beginning import MOST_FROZEN_UPDATES, from_model, reading_words
 from elmore.pretraining.events import Evaluated, Finished, Progressed
 from elmore.text.vocabulary import Vocabulary
+from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
     model = load(last.model)
     assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model).events())[-1], Finished)
     model = replace(model, speller=replace_vocabulary(model, [*corpus.vocabulary.words[:-1], "zebra"]))
-    with pytest.raises(InputError, match="reads words by a table.*elmore prepare --vocab FILE"):
+    with pytest.raises(InputError, match=r"reads words by a table.*elmore prepare --vocab FILE"):
         from_model(model, recipe(), domain)
 
 

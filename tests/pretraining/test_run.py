@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 import torch
-from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 
 from elmore import load
 from elmore.errors import CannotExpress, InputError, InputWarning
@@ -14,6 +13,7 @@ from elmore.pretraining.events import Evaluated, Finished, Progressed, RolledBac
 from elmore.pretraining.run import MOST_ROLLBACKS, TrainingFailed
 from elmore.pretraining.run_folder import RunFolder
 from elmore.pretraining.stepping import Outcome, Stepper
+from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 
 UPDATES = 17
 
@@ -82,8 +82,7 @@ def test_every_logged_step_has_its_number_and_loss(whole):
 
 
 def test_the_finished_model_loads_and_its_card_says_how_it_was_made(whole):
-    folder, events = whole
-    *_, last = events
+    *_, last = whole[1]
     assert isinstance(last, Finished)
     model = load(last.model)
     facts = model.card.extra["training"]
@@ -172,8 +171,7 @@ def test_it_stops_even_if_a_checkpoint_follows_every_window_left_out(corpus, rec
     poisoned(monkeypatch, set(range(100)))
     events = []
     with pytest.raises(TrainingFailed):
-        for event in small_run(corpus, tmp_path / "run", recipe, checkpoint_every=1).events():
-            events.append(event)
+        events.extend(small_run(corpus, tmp_path / "run", recipe, checkpoint_every=1).events())
     assert len(of_kind(RolledBack, events)) == MOST_ROLLBACKS
 
 

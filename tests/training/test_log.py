@@ -26,7 +26,8 @@ def test_every_entry_is_on_disk_as_soon_as_it_is_written(log):
 
 def test_numbers_that_json_has_no_word_for_become_null(log):
     log.write(step=1, loss=math.nan, each=[1.0, math.inf], heldout_each=(math.nan, 2.0))
-    assert json.loads(log.path.read_text()) == {"step": 1, "loss": None, "each": [1.0, None], "heldout_each": [None, 2.0]}
+    found = json.loads(log.path.read_text())
+    assert found == {"step": 1, "loss": None, "each": [1.0, None], "heldout_each": [None, 2.0]}
 
 
 def test_what_came_after_a_step_is_forgotten_when_the_run_goes_back_to_it(log):

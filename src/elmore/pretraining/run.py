@@ -310,8 +310,8 @@ class Run:
         self._restore()
         if times > MOST_ROLLBACKS:
             raise TrainingFailed(
-                f"update {failed}: the loss is not finite, for the {times}th time; the checkpoint of update {self.done} "
-                "is good. Go on from it with a lower rate: --training.learning_rate"
+                f"update {failed}: the loss is not finite, for the {times}th time; the checkpoint of update "
+                f"{self.done} is good. Go on from it with a lower rate: --training.learning_rate"
             )
         # The same windows would give the same again, so those in question are left out from now on.
         accumulate = self.recipe.training.accumulate

@@ -6,6 +6,7 @@ wrong there ends them all; a process that dies takes the others with it, so that
 
 import gc
 import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from uuid import uuid4
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from elmore.errors import ElmoreError, InputError
@@ -97,25 +99,25 @@ def joined_team(device: torch.device) -> Iterator[Team]:
     if size == 1:
         yield Team()
         return
-    rank = int(os.environ.get("RANK", "0"))
-    team = Team(rank, size)
+    team = Team(int(os.environ.get("RANK", "0")), size)
     try:
         _meet(device)
         yield team
         # Nobody leaves before the leader, who still writes when the others have nothing left to do.
         team.led(lambda: None)
-    except RuntimeError as error:
-        # Gloo has no exception of its own; it names itself in the message.
-        if not isinstance(error, dist.DistError) and "gloo" not in str(error).lower():
-            raise
-        reason = str(error).splitlines()[0]
-        raise LostCompanions(
-            f"process {rank} ends, because another one of this training has ended ({reason})"
-        ) from error
-    # After an error the group is left to the end of the process: to take leave of the others could wait forever.
-    # What wraps a model for many processes refers to itself, and would hold the group's threads until then too.
-    gc.collect()
-    dist.destroy_process_group()
+    except BaseException as error:
+        # It holds on to all that the functions it passed through had, and so to the group.
+        traceback.clear_frames(error.__traceback__)
+        # With NCCL, to take leave of those who have gone would wait for them; the end of the process does not.
+        if device.type != "cuda":
+            _leave()
+        if _is_loss_of_companions(error):
+            reason = str(error).splitlines()[0]
+            raise LostCompanions(
+                f"process {team.rank} ends, because another one of this training has ended ({reason})"
+            ) from error
+        raise
+    _leave()
 
 
 def _meet(device: torch.device) -> None:
@@ -130,11 +132,24 @@ def _meet(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=dist.PrefixStore(room, store), rank=rank, world_size=size)
+    dist.init_process_group(backend, store=PrefixStore(room, store), rank=rank, world_size=size)
     # All are in, so the next try must not find it.
     dist.all_reduce(torch.zeros(1))
     if rank == 0:
         store.delete_key(ROOM)
+
+
+def _leave() -> None:
+    # What wraps a model for many processes refers to itself, and would keep the group's threads alive until the very
+    # end, where they bring the process down.
+    gc.collect()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _is_loss_of_companions(error: BaseException) -> bool:
+    # Gloo has no exception of its own; it names itself in the message.
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
 
 
 def own_device(asked: str | None) -> torch.device:
