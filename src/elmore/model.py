@@ -58,9 +58,12 @@ class Model:
         return Batch.of(sentences, self.speller).to(self.device)
 
     def fingerprint(self) -> str:
-        """A SHA-256 over names and numbers of all weights: the same model has the same in every container."""
+        """A SHA-256 over all that decides the vectors: weights, and a warm start state. Any container gives the same."""
+        tensors = dict(self.network.state_dict())
+        if self.card.start_state == "warm":
+            tensors |= {"start.h": self.start.h, "start.c": self.start.c}
         digest = hashlib.sha256()
-        for name, tensor in sorted(self.network.state_dict().items()):
+        for name, tensor in sorted(tensors.items()):
             digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()

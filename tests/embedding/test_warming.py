@@ -41,3 +41,9 @@ def test_a_warm_model_is_as_deterministic_as_a_cold_one() -> None:
 def test_a_text_without_sentences_is_refused() -> None:
     with pytest.raises(InputError, match=r"empty\.txt holds no sentence"):
         warmed(load("tiny-random"), [], text_name="empty.txt")
+
+
+def test_two_warm_states_are_two_models() -> None:
+    cold = load("tiny-random")
+    first, second = (warmed(cold, text, text_name="text.txt") for text in (TEXT, TEXT[:1]))
+    assert len({cold.fingerprint(), first.fingerprint(), second.fingerprint()}) == 3

@@ -148,12 +148,33 @@ def test_after_a_loss_that_is_not_finite_it_goes_back_and_leaves_that_window_out
 ):
     poisoned(monkeypatch, {7})
     events = list(small_run(corpus, tmp_path / "run", recipe).events())
-    assert of_kind(RolledBack, events) == [RolledBack(8, 5)]
+    assert of_kind(RolledBack, events) == [RolledBack(8, 5, 1.0)]
     found, without = losses(tmp_path / "run"), losses(whole[0])
     assert found.keys() == without.keys() - {8}
     assert all(found[number] == without[number] for number in range(1, 8))
     assert all(math.isfinite(loss) for loss in found.values())
     assert json.loads((tmp_path / "run/model/card.json").read_text())["extra"]["training"]["skipped_windows"] == [7]
+
+
+def test_after_a_leap_it_goes_back_and_goes_on_with_half_the_rate(corpus, recipe, whole, tmp_path, monkeypatch):
+    calls = 0
+
+    def leaps_once(_self, _losses) -> bool:
+        nonlocal calls
+        calls += 1
+        return calls == 8
+
+    monkeypatch.setattr("elmore.pretraining.run.LossWatch.leaps", leaps_once)
+    events = list(small_run(corpus, tmp_path / "run", recipe).events())
+    assert of_kind(RolledBack, events) == [RolledBack(8, 5, 0.5)]
+
+    def rates(folder):
+        entries = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+        return {entry["step"]: entry["rate"] for entry in entries if "rate" in entry}
+
+    found, usual = rates(tmp_path / "run"), rates(whole[0])
+    assert all(found[number] == usual[number] for number in range(1, 6))
+    assert all(found[number] == pytest.approx(usual[number] / 2) for number in range(9, UPDATES + 1))
 
 
 def test_it_stops_when_the_loss_stays_not_finite_and_its_checkpoint_is_good(corpus, recipe, tmp_path, monkeypatch):

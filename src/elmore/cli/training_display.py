@@ -48,8 +48,12 @@ class Display:
             case events.Evaluated(number, held_out, before):
                 untouched = ", before fine-tuning" if before else ""
                 self._say(f"update {number:,}  held-out perplexity{untouched}: {_perplexities(held_out)}")
-            case events.RolledBack(number, to):
-                self._say(f"update {number:,}: the loss is not finite; back to update {to:,}, leaving its windows out")
+            case events.RolledBack(number, to, share):
+                slower = f", at {share:.3g} of the rate" if share < 1 else ""
+                self._say(
+                    f"update {number:,}: the loss is not finite, or has leapt; back to update {to:,}, "
+                    f"leaving its windows out{slower}"
+                )
             case events.Stopped():
                 pass  # told with the command that goes on, by whoever knows it
             case events.Finished(model, hdf5, held_out, before):

@@ -10,22 +10,26 @@ from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Windows
 from elmore.training.distributed import Team
 
-# On a GPU so many that the loop, which runs ahead of it, counts for little; on a CPU as many as fit into a few seconds.
+# The first updates pay for setting up, and of a few one may be held up by other programs: rounds of 1, 2, 4 and more.
+LEAST_ROUNDS = 3
 MOST_UPDATES = 32
-SECONDS = 2.0
+SECONDS = 3.0
 
 
 def seconds_per_update(stepper: Stepper, windows: Windows, team: Team, *, done: int, left: int) -> float:
     """How long one update takes, once all is set up. Everything that the stepper holds has moved on afterwards."""
-    # Whole loops only: they end when the last loss is known, so the device has then done its work.
-    timed = partial(_time_of, stepper, windows, done, team.rank)
-    first = timed(1)
+    seconds, count, spent, rounds = 0.0, 1, 0.0, 0
+    while True:
+        # Whole loops only: they end when the last loss is known, so the device has then done its work.
+        seconds = _time_of(stepper, windows, done, team.rank, count)
+        spent, rounds = spent + seconds, rounds + 1
+        enough = count >= min(MOST_UPDATES, left) or (rounds >= LEAST_ROUNDS and spent > SECONDS)
+        # On a GPU every round meets new shapes, and captures them, so only the last is repeated and believed.
+        if team.led(partial(bool, enough)):
+            break
+        count = min(2 * count, left)
     if stepper.device.type == "cuda":
-        count = min(MOST_UPDATES, left)
-        timed(count)  # captures the graphs
-    else:
-        count = team.led(lambda: max(1, min(MOST_UPDATES, left, int(SECONDS / first))))
-    seconds = timed(count)
+        seconds = _time_of(stepper, windows, done, team.rank, count)
     return team.led(lambda: seconds / count)
 
 

@@ -45,10 +45,11 @@ class Evaluated(NamedTuple):
 
 
 class RolledBack(NamedTuple):
-    """After a loss that was not finite."""
+    """After a loss that was not finite, or that leapt."""
 
     number: int  # the update in question
     to: int  # the update the run went back to
+    rate_share: float  # of the recipe's rate, from now on
 
 
 class Stopped(NamedTuple):

@@ -43,11 +43,13 @@ def train(
     updates: int,
     first: int = 0,
     skipped: Collection[int] = (),
+    rate_share: float = 1.0,
     rank: int = 0,
 ) -> Iterator[Update]:
     """Go on after `done` updates up to `until`, of `updates` in all; yield each, on a GPU a little later.
 
-    Windows that are `skipped`, because they once gave no finite loss, are left out. The rate rises from update `first`.
+    Windows that are `skipped`, because they once gave no finite loss, are left out. The rate rises from update `first`,
+    and of what the recipe asks only a share is taken after a leap of the loss.
     """
     training = stepper.training
     ahead = UPDATES_AHEAD if stepper.device.type == "cuda" else 0
@@ -60,7 +62,7 @@ def train(
             continue
         # Dropout depends on seed and update alone, so a run that was stopped goes on as if it had not been.
         torch.manual_seed((training.seed * 1_000_003 + number) * 1_009 + rank)
-        rate = rate_at(
+        rate = rate_share * rate_at(
             number - first,
             peak=training.learning_rate,
             updates=updates - first,

@@ -9,7 +9,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 
 from elmore.errors import ElmoreError, InputError
@@ -30,10 +32,12 @@ from elmore.pretraining.windows import Direction, WindowPlan, Windows
 from elmore.training.checkpoints import Checkpoints, Snapshot
 from elmore.training.distributed import Team
 from elmore.training.log import Board, Log
+from elmore.training.watching import LossWatch
 
 MOST_ROLLBACKS = 3
 SECONDS_TO_STOP = 5.0  # about how long a run trains before it looks whether it is to stop
 SECONDS_OF_SILENCE = 10.0
+SAMPLE_TO_EVALUATE = 64  # windows
 
 
 class TrainingFailed(ElmoreError):
@@ -98,6 +102,8 @@ class Run:
             self.logs.append(Board(folder.board))
         self.done = 0
         self.skipped: set[int] = set()
+        self.rate_share = 1.0
+        self.watch = LossWatch()
         self.seconds = 0.0  # spent on updates
         self.held_out: HeldOut | None = None
         self.held_out_at = -1
@@ -144,7 +150,7 @@ class Run:
             yield self._finish()
 
     def _advance(self, until: int) -> Generator[Event, None, int | None]:
-        """Train up to an update; return the number of the first one that was not finite, if any."""
+        """Train up to an update; return the number of the first one that went wrong, if any."""
         first, last = self._phase()
         busy, before = 0.0, self.done
         began = spoke = time.monotonic()
@@ -156,11 +162,16 @@ class Run:
             first=first,
             updates=last,
             skipped=self.skipped,
+            rate_share=self.rate_share,
             rank=self.team.rank,
         ):
             means = self.team.mean(torch.tensor([*own.losses, own.norm])).tolist()
             update = own._replace(losses=tuple(means[:-1]), norm=means[-1])
             if not update.finite:
+                return update.number
+            if self.watch.leaps(update.losses):
+                # Unlike a lone infinity, a leap comes of steps that are too long.
+                self.rate_share /= 2
                 return update.number
             now = time.monotonic()
             self.seconds += now - began
@@ -211,6 +222,7 @@ class Run:
         """Have the stepper that the present phase needs; a GPU's captured graphs are kept where it is the one there."""
         if self._frozen != (self.done < self.recipe.training.frozen_updates):
             state = self.stepper.state
+            self.watch = LossWatch()
             self.stepper = self._new_stepper(self.done)
             self.stepper.state.h.copy_(state.h)
             self.stepper.state.c.copy_(state.c)
@@ -244,14 +256,7 @@ class Run:
         before = self.done == self._untouched_at()
         if self.done == self.held_out_at or not (at_end or before):
             return
-        held_out = evaluate(
-            self.model,
-            self.words,
-            self.corpus.heldout,
-            self.corpus.classes,
-            self.plan,
-            dtype=getattr(torch, self.recipe.training.precision),
-        )
+        held_out = self._evaluated(self.corpus.heldout)
         if held_out is None:
             return
         self.held_out, self.held_out_at = held_out, self.done
@@ -264,6 +269,10 @@ class Run:
                 heldout_each=held_out.perplexities,
             )
         yield Evaluated(self.done, held_out, before)
+
+    def _evaluated(self, stream: NDArray[np.uint32]) -> HeldOut | None:
+        precision = getattr(torch, self.recipe.training.precision)
+        return evaluate(self.model, self.words, stream, self.corpus.classes, self.plan, dtype=precision)
 
     def _untouched_at(self) -> int | None:
         """Of fine-tuning: when the model is as it came and can predict: at once, or after its softmax has learnt."""
@@ -287,6 +296,7 @@ class Run:
             self.done = last
         if done < self.updates:
             self._restore()
+            seconds += self._seconds_of_evaluations()
         part = self.corpus.manifest["parts"]["train"]
         softmax = self.model.softmax_weight.numel() + self.model.softmax_bias.numel()
         started = Started(
@@ -306,11 +316,22 @@ class Run:
         )
         return started, pace
 
+    def _seconds_of_evaluations(self) -> float:
+        """About how long all evaluations to come will take, from a sample of the held-out part."""
+        sample = self.corpus.heldout[: SAMPLE_TO_EVALUATE * self.plan.steps + 1]
+        began = time.monotonic()
+        found = self._evaluated(sample)
+        if found is None:
+            return 0.0
+        period = self._evaluation_period()
+        times = self.updates // period - self.done // period + (self.updates % period > 0)
+        return (time.monotonic() - began) * len(self.corpus.heldout) / found.tokens * times
+
     def _roll_back(self, failed: int, times: int) -> RolledBack:
         self._restore()
         if times > MOST_ROLLBACKS:
             raise TrainingFailed(
-                f"update {failed}: the loss is not finite, for the {times}th time; the checkpoint of update "
+                f"update {failed}: the loss is not finite, or has leapt, for the {times}th time; the checkpoint of update "
                 f"{self.done} is good. Go on from it with a lower rate: --training.learning_rate"
             )
         # The same windows would give the same again, so those in question are left out from now on.
@@ -318,12 +339,13 @@ class Run:
         self.skipped.update(range((failed - 1) * accumulate, failed * accumulate))
         for log in self.logs:
             log.rewind(self.done)
-        return RolledBack(failed, self.done)
+        return RolledBack(failed, self.done, self.rate_share)
 
     def _save(self) -> None:
         tensors = capture(self.stepper, self.team)
         progress = {
             "skipped": sorted(self.skipped),
+            "rate_share": self.rate_share,
             "seconds": self.seconds,
             "held_out": as_fact(self.held_out),
             "held_out_at": self.held_out_at,
@@ -343,6 +365,8 @@ class Run:
         tensors = self.team.shared(found[0].tensors if found else {})
         self.done = progress["step"]
         self.skipped.update(progress["skipped"])
+        # What was learnt since, in this process, about too long steps is not forgotten.
+        self.rate_share = min(self.rate_share, progress.get("rate_share", 1.0))
         self.seconds = progress.get("seconds", 0.0)
         self.held_out, self.held_out_at = from_fact(progress.get("held_out")), progress.get("held_out_at", -1)
         self.before = from_fact(progress.get("before"))
@@ -361,6 +385,7 @@ class Run:
             "words_read": self._tokens_at(self.done),
             "seconds": round(self.seconds, 1),
             "skipped_windows": sorted(self.skipped),
+            "rate_share": self.rate_share,
             "heldout_perplexity": as_fact(self.held_out),
             "heldout_perplexity_before": as_fact(self.before),
         }
