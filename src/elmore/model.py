@@ -58,7 +58,7 @@ class Model:
         return Batch.of(sentences, self.speller).to(self.device)
 
     def fingerprint(self) -> str:
-        """A SHA-256 over all that decides the vectors: weights, and a warm start state. Any container gives the same."""
+        """A SHA-256 over all that decides the vectors: weights, and a warm start state; the same in any container."""
         tensors = dict(self.network.state_dict())
         if self.card.start_state == "warm":
             tensors |= {"start.h": self.start.h, "start.c": self.start.c}
