@@ -331,7 +331,8 @@ class Run:
         self._restore()
         if times > MOST_ROLLBACKS:
             raise TrainingFailed(
-                f"update {failed}: the loss is not finite, or has leapt, for the {times}th time; the checkpoint of update "
+                f"update {failed}: the loss is not finite, or has leapt, for the {times}th time; "
+                "the checkpoint of update "
                 f"{self.done} is good. Go on from it with a lower rate: --training.learning_rate"
             )
         # The same windows would give the same again, so those in question are left out from now on.
