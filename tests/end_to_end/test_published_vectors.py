@@ -14,18 +14,9 @@ from elmore import Embedder, load
 from elmore.model import save, token_embeddings_of
 from elmore.text.reading import read_sentences
 from elmore.text.vocabulary import Vocabulary
+from fixture_variants import VARIANTS
 
 SAME = {"atol": 5e-6, "rtol": 0}
-
-VARIANTS = [
-    "no_projections",
-    "one_layer",
-    "proj_clip_without_projection",
-    "three_layers_tight_clip",
-    "unidirectional",
-    "unidirectional_one_layer_words",
-    "word_input",
-]
 
 
 @pytest.mark.parametrize(("folder", "sentences"), [("allennlp", "sentences"), ("bilm-tf", "lm_embeddings_sentences")])

@@ -15,6 +15,7 @@ from elmore.errors import ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint
 from elmore.formats.container import Files, folder
 from elmore.formats.tensorflow import TENSORFLOW
+from fixture_variants import VARIANTS
 from reference.published import PublishedModel
 from reference.random_models import random_published
 from reference.strategies import published_models
@@ -82,17 +83,6 @@ def test_the_checkpoint_that_bilm_tf_wrote_equals_its_own_dump(fixtures: Path) -
     assert len(ours.vocabulary) == 32
     assert ours.softmax is not None
     assert {name: tuple(tensor.shape) for name, tensor in ours.softmax().items()} == {"weight": (32, 8), "bias": (32,)}
-
-
-VARIANTS = [
-    "no_projections",
-    "one_layer",
-    "proj_clip_without_projection",
-    "three_layers_tight_clip",
-    "unidirectional",
-    "unidirectional_one_layer_words",
-    "word_input",
-]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

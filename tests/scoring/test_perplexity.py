@@ -17,6 +17,7 @@ from elmore.model import Model
 from elmore.network.state import State
 from elmore.scoring import Predictor, perplexity
 from elmore.text.vocabulary import Vocabulary
+from fixture_variants import VARIANTS
 
 TEXT = [
     ["the", "cat", "sat", "on", "the", "mat", "."],
@@ -60,18 +61,7 @@ class TestFiguresOfTheOriginalProgram:
         assert math.exp(loss) == pytest.approx(expected["batch_size_2"], rel=1e-6)
 
     @much_unknown
-    @pytest.mark.parametrize(
-        "variant",
-        [
-            "no_projections",
-            "one_layer",
-            "proj_clip_without_projection",
-            "three_layers_tight_clip",
-            "unidirectional",
-            "unidirectional_one_layer_words",
-            "word_input",
-        ],
-    )
+    @pytest.mark.parametrize("variant", VARIANTS)
     def test_every_variant_has_its_perplexity(self, fixtures: Path, text, variant: str) -> None:
         expected = np.load(fixtures / "variants" / variant / "expected.npz")
         softmax = {part: torch.from_numpy(expected[f"softmax_{part[0]}"]) for part in ("b", "W")}

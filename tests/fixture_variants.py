@@ -1,0 +1,11 @@
+"""The variants of the network that bilm-tf trained and dumped: the folders in `shared/fixtures/variants`."""
+
+VARIANTS = [
+    "no_projections",
+    "one_layer",
+    "proj_clip_without_projection",
+    "three_layers_tight_clip",
+    "unidirectional",
+    "unidirectional_one_layer_words",
+    "word_input",
+]
