@@ -6,21 +6,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.kernels.cell import Step, cell_backward, cell_forward
+from elmore.kernels.cell import Step, cell_backward, cell_forward, clip_backward, clip_forward
 from triton_here import DEVICE, needs_triton
 
 DIRECTIONS, ROWS, CELLS = 2, 3, 5
 
 # The tightest holds most cells, so that its effect on the gradients shows.
-CLIPS = [0.2, 1.0, math.inf]
+CLIPS = [0.25, 1.0, math.inf]
 
 
-def products(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
-    """x, r and the cells before."""
+def products(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """x, r, the bias and the cells before."""
     random = torch.Generator().manual_seed(3)
-    shapes = ((DIRECTIONS, ROWS, 4 * CELLS), (DIRECTIONS, ROWS, 4 * CELLS), (DIRECTIONS, ROWS, CELLS))
-    x, r, before = (torch.randn(shape, generator=random, dtype=dtype) for shape in shapes)
-    return x, r, before
+    gates = (DIRECTIONS, ROWS, 4 * CELLS)
+    shapes = (gates, gates, (DIRECTIONS, 4 * CELLS), (DIRECTIONS, ROWS, CELLS))
+    x, r, bias, before = (torch.randn(shape, generator=random, dtype=dtype) for shape in shapes)
+    return x, r, bias, before
 
 
 def empty_step(before: Tensor, *, gates: torch.dtype) -> Step:
@@ -36,33 +37,33 @@ def empty_step(before: Tensor, *, gates: torch.dtype) -> Step:
     return step
 
 
-def equations(x: Tensor, r: Tensor, before: Tensor, clip: float) -> tuple[Tensor, Tensor]:
-    i, j, f, o = (x + r).chunk(4, dim=-1)
+def equations(x: Tensor, r: Tensor, bias: Tensor, before: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+    i, j, f, o = (x + r + bias[:, None]).chunk(4, dim=-1)
     after = (torch.sigmoid(f) * before + torch.sigmoid(i) * torch.tanh(j)).clamp(-clip, clip)
     return after, torch.sigmoid(o) * torch.tanh(after)
 
 
 @pytest.mark.parametrize("clip", CLIPS)
 def test_a_step_forth_is_as_the_equations_say(clip):
-    x, r, before = products()
+    x, r, bias, before = products()
     step = empty_step(before, gates=torch.float64)
-    cell_forward(x, r, step, clip=clip)
-    after, m = equations(x, r, before, clip)
+    cell_forward(x, r, bias, step, clip=clip)
+    after, m = equations(x, r, bias, before, clip)
     torch.testing.assert_close(step.after, after, rtol=1e-12, atol=0)
     torch.testing.assert_close(step.m, m, rtol=1e-12, atol=0)
     assert torch.equal(step.before, before)
-    assert (step.after.abs() == clip).any() == (clip < 1)
+    assert (step.after.abs() == clip).any() == (clip <= 1)
 
 
 @pytest.mark.parametrize("clip", CLIPS)
 def test_a_step_back_is_what_autograd_finds(clip):
-    x, r, before = (part.requires_grad_() for part in products())
-    after, m = equations(x, r, before, clip)
+    x, r, bias, before = (part.requires_grad_() for part in products())
+    after, m = equations(x, r, bias, before, clip)
     d_m, d_after = torch.randn_like(m), torch.randn_like(after)
     d_x, d_before = torch.autograd.grad([m, after], [x, before], [d_m, d_after])
 
     step = empty_step(before.detach(), gates=torch.float64)
-    cell_forward(x.detach(), r.detach(), step, clip=clip)
+    cell_forward(x.detach(), r.detach(), bias.detach(), step, clip=clip)
     d_z, d_c = torch.full_like(x, math.nan).detach(), d_after.clone()
     cell_backward(d_m, d_c, step, d_z, clip=clip)
     torch.testing.assert_close(d_z, d_x, rtol=1e-10, atol=1e-14)
@@ -70,11 +71,11 @@ def test_a_step_back_is_what_autograd_finds(clip):
 
 
 def test_with_rounded_products_the_cells_stay_exact():
-    x, r, before = products(torch.float32)
+    x, r, bias, before = products(torch.float32)
     step = empty_step(before, gates=torch.bfloat16)
-    cell_forward(x.bfloat16(), r.bfloat16(), step, clip=3.0)
+    cell_forward(x.bfloat16(), r.bfloat16(), bias, step, clip=3.0)
     assert step.after.dtype == torch.float32
-    after, m = equations(x.double(), r.double(), before.double(), 3.0)
+    after, m = equations(x.double(), r.double(), bias.double(), before.double(), 3.0)
     torch.testing.assert_close(step.after.double(), after, rtol=0, atol=0.02)
     torch.testing.assert_close(step.m.double(), m, rtol=0, atol=0.02)
     # More than bfloat16 could hold.
@@ -87,19 +88,55 @@ def test_with_rounded_products_the_cells_stay_exact():
 def test_the_triton_kernels_do_the_same(clip, dtype):
     from elmore.kernels import triton_cell
 
-    x, r, before = products(torch.float32)
+    x, r, bias, before = products(torch.float32)
     x, r = x.to(dtype), r.to(dtype)
     d_m, d_after = torch.randn(DIRECTIONS, ROWS, CELLS).to(dtype), torch.randn(DIRECTIONS, ROWS, CELLS)
 
     step, d_z, d_c = empty_step(before, gates=dtype), torch.zeros_like(x), d_after.clone()
-    cell_forward(x, r, step, clip=clip)
+    cell_forward(x, r, bias, step, clip=clip)
     cell_backward(d_m, d_c, step, d_z, clip=clip)
 
     twin = empty_step(before.to(DEVICE), gates=dtype)
     twin_d_z, twin_d_c = torch.zeros_like(x, device=DEVICE), d_after.to(DEVICE, copy=True)
-    triton_cell.cell_forward(x.to(DEVICE), r.to(DEVICE), twin, clip=clip)
+    triton_cell.cell_forward(x.to(DEVICE), r.to(DEVICE), bias.to(DEVICE), twin, clip=clip)
     triton_cell.cell_backward(d_m.to(DEVICE), twin_d_c, twin, twin_d_z, clip=clip)
 
     tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0.02, "atol": 0.02}
     for ours, theirs in zip((*step, d_z, d_c), (*twin, twin_d_z, twin_d_c), strict=True):
         torch.testing.assert_close(theirs.cpu(), ours, **tolerance)
+
+
+def outputs(dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+    """What is to be clipped, and two gradients: slices of something larger, as the window has them."""
+    random = torch.Generator().manual_seed(4)
+    return tuple(torch.randn(DIRECTIONS, 4, ROWS, CELLS, generator=random).to(dtype)[:, 2] for _ in range(3))
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_the_clip_of_an_output_and_its_gradient_are_autograds(clip):
+    projected, d_h, d_next = outputs()
+    leaf = projected.clone().requires_grad_()
+    expected = leaf.clamp(-clip, clip)
+    h, d_projected = torch.full_like(projected, math.nan), torch.full_like(projected, math.nan)
+    clip_forward(projected, h, clip=clip)
+    assert torch.equal(h, expected)
+    clip_backward(d_h, d_next, h, d_projected, clip=clip)
+    torch.testing.assert_close(d_projected, torch.autograd.grad(expected, leaf, d_h + d_next)[0], rtol=1e-12, atol=0)
+
+
+@needs_triton
+@pytest.mark.parametrize("clip", CLIPS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_triton_kernels_clip_alike(clip, dtype):
+    from elmore.kernels import triton_cell
+
+    here = outputs(dtype)
+    there = tuple(part.to(DEVICE, copy=True) for part in here)
+    h, d_projected, twin_h, twin_d_projected = (torch.zeros_like(part) for part in (*here[:2], *there[:2]))
+    clip_forward(here[0], h, clip=clip)
+    clip_backward(here[1], here[2], h, d_projected, clip=clip)
+    triton_cell.clip_forward(there[0], twin_h, clip=clip)
+    triton_cell.clip_backward(there[1], there[2], twin_h, twin_d_projected, clip=clip)
+    tolerance = {"rtol": 1e-6, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0.01, "atol": 0.01}
+    torch.testing.assert_close(twin_h.cpu(), h, **tolerance)
+    torch.testing.assert_close(twin_d_projected.cpu(), d_projected, **tolerance)

@@ -10,7 +10,7 @@ from torch import Tensor
 from elmore.kernels import cross_entropy as module
 from elmore.kernels.cross_entropy import Candidates, cross_entropy
 
-POSITIONS, SIZE, CLASSES = 13, 4, 10
+GROUPS, POSITIONS, SIZE, CLASSES = 2, 13, 4, 20
 
 
 def drawn(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -18,15 +18,15 @@ def drawn(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, T
     random = torch.Generator().manual_seed(7)
     hidden, weight, bias = (
         torch.randn(shape, generator=random, dtype=dtype).requires_grad_()
-        for shape in ((POSITIONS, SIZE), (CLASSES, SIZE), (CLASSES,))
+        for shape in ((GROUPS, POSITIONS, SIZE), (CLASSES, SIZE), (CLASSES,))
     )
-    return hidden, torch.randint(0, CLASSES, (POSITIONS,), generator=random), weight, bias
+    return hidden, torch.randint(0, CLASSES, (GROUPS, POSITIONS), generator=random), weight, bias
 
 
 def some_candidates(targets: Tensor) -> Candidates:
     """A few classes, among which the right class of some positions is, of others not."""
     classes = torch.tensor([8, 1, 5, 0])
-    among = (targets[:, None] == classes).any(dim=1)
+    among = (targets[..., None] == classes).any(dim=-1)
     assert among.any()
     assert not among.all()
     return Candidates(classes, -torch.rand(CLASSES, generator=torch.Generator().manual_seed(8), dtype=torch.float64))
@@ -38,9 +38,13 @@ def plain(hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candida
     if candidates is not None:
         scores = scores - candidates.log_expected_counts
         allowed = torch.nn.functional.one_hot(targets, CLASSES).bool()
-        allowed[:, candidates.classes] = True
+        allowed[..., candidates.classes] = True
         scores = scores.masked_fill(~allowed, -torch.inf)
-    return torch.nn.functional.cross_entropy(scores, targets, reduction="sum")
+    return (
+        torch.nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="none")
+        .view(targets.shape)
+        .sum(1)
+    )
 
 
 # Chunks of one position, of five so that the last is cut short, and all at once.
@@ -54,8 +58,9 @@ def test_loss_and_gradients_are_torchs_however_the_positions_are_cut(sampled, at
     expected = plain(hidden, targets, weight, bias, candidates)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
     leaves = [hidden, weight, bias]
-    # Weighed, so that the gradient from above is seen to count.
-    ours, theirs = (torch.autograd.grad(0.7 * value, leaves) for value in (loss, expected))
+    # Weighed, each group in its own way, so that the gradient from above is seen to count.
+    weights = torch.tensor([0.7, -0.2], dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad(weights @ value, leaves) for value in (loss, expected))
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-14)
     with torch.no_grad():
@@ -71,19 +76,15 @@ def test_the_sampled_loss_is_tensorflows_for_the_same_sample(fixtures: Path):
     expected[sampled] = torch.from_numpy(stored["sampled_expected_count"]).log()
     expected[targets.flatten()] = torch.from_numpy(stored["target_expected_count"]).flatten().log()
     candidates = Candidates(sampled.long(), expected)
-    losses = torch.stack(
-        [
-            cross_entropy(h[None], target[None], weight, bias, candidates)
-            for h, target in zip(hidden, targets.long().flatten(), strict=True)
-        ]
-    )
+    # Every position a group of its own.
+    losses = cross_entropy(hidden[:, None], targets.long().view(-1, 1), weight, bias, candidates)
     torch.testing.assert_close(losses, torch.from_numpy(stored["losses"]), rtol=2e-6, atol=0)
 
 
 def test_classes_that_take_no_part_have_no_gradient():
     hidden, targets, weight, bias = drawn()
     candidates = some_candidates(targets)
-    cross_entropy(hidden, targets, weight, bias, candidates).backward()
+    cross_entropy(hidden, targets, weight, bias, candidates).sum().backward()
     idle = [n for n in range(CLASSES) if n not in candidates.classes and n not in targets]
     assert idle
     assert (weight.grad[idle] == 0).all()
@@ -93,8 +94,8 @@ def test_classes_that_take_no_part_have_no_gradient():
 def test_scores_far_apart_neither_overflow_nor_vanish():
     hidden, targets, weight, bias = drawn(torch.float32)
     loss = cross_entropy(1e4 * hidden, targets, weight, bias)
-    assert torch.isfinite(loss)
-    grads = torch.autograd.grad(loss, [hidden, weight, bias])
+    assert torch.isfinite(loss).all()
+    grads = torch.autograd.grad(loss.sum(), [hidden, weight, bias])
     assert all(torch.isfinite(grad).all() for grad in grads)
 
 
@@ -106,7 +107,7 @@ def test_rounded_vectors_give_a_loss_in_float32_that_is_close(sampled):
     assert loss.dtype == torch.float32
     expected = cross_entropy(hidden, targets, weight, bias, candidates)
     torch.testing.assert_close(loss, expected, rtol=0.01, atol=0)
-    ours, theirs = (torch.autograd.grad(value, [hidden, weight, bias]) for value in (loss, expected))
+    ours, theirs = (torch.autograd.grad(value.sum(), [hidden, weight, bias]) for value in (loss, expected))
     for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype
         torch.testing.assert_close(a, b, rtol=0.05, atol=0.05)

@@ -125,9 +125,9 @@ def test_to_cut_the_padding_off_words_changes_nothing():
     windows = small_windows()
     assert "extraordinarily" not in {TYPES[n] for n in windows[0].types}
     cut, whole = small_stepper(), small_stepper()
-    assert cut._width(windows[0]) < whole._words.characters.shape[1]
+    assert cut._shape(windows[0], block=1).width < whole._words.characters.shape[1]
     whole._characters_needed = None
-    assert whole._width(windows[0]) is None
+    assert whole._shape(windows[0], block=1).width is None
     outcomes = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
     torch.testing.assert_close(outcomes[0].losses, outcomes[1].losses)
     torch.testing.assert_close(outcomes[0].norm, outcomes[1].norm)

@@ -1,10 +1,12 @@
-"""The pointwise part of an LSTM step, forth and back, into tensors that are given: on a GPU one kernel each.
+"""The pointwise parts of an LSTM step, forth and back, into tensors that are given: on a GPU one kernel each.
 
-    i, j, f, o = σ, tanh, σ, σ of the four parts of x + r, the products of the input and of the output before
+    i, j, f, o = σ, tanh, σ, σ of the four parts of x + r + bias, x and r the products of the input and the last output
     after = clip(f * before + i * j)
     m = o * tanh(after)
+    h = clip(projected), where projected = m @ projection
 
-G directions, B rows, D cells. Products and gates may be rounded; the cells never are: they add up over a text.
+G directions, B rows, D cells, P vector size. Products and gates may be rounded; the cells never are: they add up over a
+text.
 """
 
 from typing import NamedTuple
@@ -22,14 +24,14 @@ class Step(NamedTuple):
     m: Tensor  # (G, B, D)
 
 
-def cell_forward(x: Tensor, r: Tensor, step: Step, *, clip: float) -> None:
-    """From the products x and r (G, B, 4D) and `step.before` fill the rest of the step."""
+def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float) -> None:
+    """From the products x and r (G, B, 4D), the bias (G, 4D) and `step.before` fill the rest of the step."""
     if x.is_cuda:
         from elmore.kernels import triton_cell
 
-        triton_cell.cell_forward(x, r, step, clip=clip)
+        triton_cell.cell_forward(x, r, bias, step, clip=clip)
         return
-    i, j, f, o = (x + r).to(step.before.dtype).chunk(4, dim=-1)
+    i, j, f, o = (x + r + bias[:, None]).to(step.before.dtype).chunk(4, dim=-1)
     i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f), torch.sigmoid(o)
     step.gates.copy_(torch.cat([i, j, f, o], dim=-1))
     step.after.copy_((f * step.before + i * j).clamp_(-clip, clip))
@@ -52,3 +54,24 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: fl
     d_i, d_j, d_f, d_o = d_c * j, d_c * i, d_c * step.before, d_m * squashed
     d_z.copy_(torch.cat([d_i * i * (1 - i), d_j * (1 - j * j), d_f * f * (1 - f), d_o * o * (1 - o)], dim=-1))
     d_c *= f
+
+
+def clip_forward(projected: Tensor, h: Tensor, *, clip: float) -> None:
+    """Fill h (G, B, P) with what lies within the bounds."""
+    if h.is_cuda:
+        from elmore.kernels import triton_cell
+
+        triton_cell.clip_forward(projected, h, clip=clip)
+        return
+    torch.clamp(projected, -clip, clip, out=h)
+
+
+def clip_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
+    """Add up the gradients of h, from above and from the next step; where the clip held h, they stop."""
+    if h.is_cuda:
+        from elmore.kernels import triton_cell
+
+        triton_cell.clip_backward(d_h, d_next, h, d_projected, clip=clip)
+        return
+    torch.add(d_h, d_next, out=d_projected)
+    d_projected.masked_fill_(h.abs() >= clip, 0)

@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import conv1d, pad
 
+from elmore.kernels.strongest import strongest_backward, strongest_forward
+
 
 def strongest_responses(
     letters: Tensor,  # (W, M)
@@ -39,41 +41,30 @@ def by_products(letters: Tensor, table: Tensor, filters: Sequence[tuple[Tensor, 
     device = letters.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else table.dtype
     widths = [weight.shape[2] for weight, _ in filters]
+    table = pad(table, (0, 0, 0, -len(table) % 8))  # products of odd sizes are slow
     every_letter = torch.arange(len(table), device=letters.device)
     x = (letters[..., None] == every_letter).to(dtype) @ table.to(dtype)  # (W, M, C)
-    windows = pad(x, (0, 0, 0, max(widths) - 1)).unfold(1, max(widths), 1).flatten(2)  # (W, M, C * widest)
+    x = pad(x, (0, 0, 0, max(widths) - 1))
     # A narrow filter is a wide one whose last columns are zero.
-    matrix = torch.cat([pad(weight, (0, max(widths) - weight.shape[2])) for weight, _ in filters])
-    # No filter may look beyond the last character, so a wide one has fewer positions.
+    matrix = torch.cat([pad(weight, (0, max(widths) - weight.shape[2])) for weight, _ in filters])  # (F, C, widest)
+    # No filter may look beyond the last character, so a wide one has fewer places.
     lasts = torch.cat([matrix.new_full((len(bias),), letters.shape[1] - weight.shape[2]) for weight, bias in filters])
     strongest: Tensor = _StrongestProduct.apply(  # type: ignore[no-untyped-call]
-        windows, matrix.flatten(1).to(dtype), lasts, max(widths) - 1
+        x, matrix.transpose(1, 2).flatten(1).to(dtype), lasts.int(), letters
     )
     return strongest + torch.cat([bias for _, bias in filters]).to(dtype)
 
 
 class _StrongestProduct(torch.autograd.Function):
-    """The maximum over positions of windows @ matrix, for each row of the matrix up to its own last position.
-
-    windows (W, M, K), matrix (F, K), lasts (F,); only the last `reach` positions can lie beyond one's last. Of the
-    responses, the largest tensor in the word encoder, nothing but the places of the maxima is kept.
-    """
+    """Of what `strongest` makes, nothing but the places is kept for the way back."""
 
     @staticmethod
-    def forward(ctx: Any, windows: Tensor, matrix: Tensor, lasts: Tensor, reach: int) -> Tensor:
-        responses = windows @ matrix.t()  # (W, M, F)
-        positions = torch.arange(windows.shape[1], device=windows.device)[:, None]
-        beyond = torch.where(positions > lasts, float("-inf"), 0.0).to(responses.dtype)  # (M, F)
-        responses[:, -reach:] += beyond[-reach:]
-        strongest, places = responses.max(dim=1)
-        ctx.save_for_backward(windows, matrix, places)
-        return strongest
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, lasts: Tensor, letters: Tensor) -> Tensor:
+        values, places = strongest_forward(x, matrix, lasts, letters)
+        ctx.save_for_backward(places, x, matrix, letters)
+        return values
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_strongest: Tensor) -> tuple[Tensor | None, ...]:
-        windows, matrix, places = ctx.saved_tensors
-        shape = (*windows.shape[:2], len(matrix))
-        d_responses = d_strongest.new_zeros(shape).scatter_(1, places[:, None], d_strongest[:, None])
-        d_matrix = d_responses.flatten(0, 1).t() @ windows.flatten(0, 1)
-        return d_responses @ matrix, d_matrix, None, None
+    def backward(ctx: Any, d_values: Tensor) -> tuple[Tensor | None, ...]:
+        return *strongest_backward(d_values, *ctx.saved_tensors), None, None

@@ -4,7 +4,7 @@ Both are one computation: the right class against a set of candidates, each scor
 its class was to be expected among them (by nothing for the full softmax). The scores of a chunk of positions are made,
 used for loss and gradients at once, and forgotten: kept, they would be the largest tensor of a training by far.
 
-N positions, P vector size, V classes, K candidates.
+G groups of positions (directions), N positions in each, P vector size, V classes, K candidates.
 """
 
 from collections.abc import Iterator
@@ -27,23 +27,32 @@ class Candidates(NamedTuple):
 
 
 def cross_entropy(
-    hidden: Tensor,  # (N, P)
-    targets: Tensor,  # (N,)
+    hidden: Tensor,  # (G, N, P)
+    targets: Tensor,  # (G, N)
     weight: Tensor,  # (V, P)
     bias: Tensor,  # (V,)
     candidates: Candidates | None = None,
 ) -> Tensor:
-    """() the sum over all positions of -log p(target), in float32 or better; without candidates over all classes."""
+    """(G,) the sum of -log p(target) over the positions of each group, in float32 or better.
+
+    Without candidates it is over all classes. The groups share weight and bias, whose gradients are as large as they
+    are, so that it pays to make them once for all.
+    """
     choice = _Choice.of(hidden, targets, weight, bias, candidates)
+    losses: Tensor
     if not torch.is_grad_enabled():
-        return torch.stack([part.losses.sum() for part in choice.parts(hidden)]).sum()
-    loss: Tensor = _CrossEntropy.apply(hidden, targets, weight, bias, choice)  # type: ignore[no-untyped-call]
-    return loss
+        losses = choice.offsets.new_zeros(len(hidden))
+        for part in choice.parts(hidden):
+            losses[part.group] += part.losses.sum()
+        return losses
+    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice)  # type: ignore[no-untyped-call]
+    return losses
 
 
 class _Part(NamedTuple):
-    """A chunk of n positions."""
+    """A chunk of n positions of one group."""
 
+    group: int
     where: slice
     probabilities: Tensor  # (n, K) of the candidates; 0 for the right class, which is counted by itself
     true: Tensor  # (n,) the score of the right class
@@ -59,9 +68,9 @@ class _Choice(NamedTuple):
 
     rows: Tensor  # (K, P) the candidates
     offsets: Tensor  # (K,) what is added to their scores
-    right: Tensor  # (N, P)
-    right_offsets: Tensor  # (N,)
-    columns: Tensor  # (N,) where the right class is itself a candidate
+    right: Tensor  # (G, N, P)
+    right_offsets: Tensor  # (G, N)
+    columns: Tensor  # (G, N) where the right class is itself a candidate
     classes: Tensor | None  # (K,) which classes the candidates are; None for all
 
     @classmethod
@@ -87,12 +96,14 @@ class _Choice(NamedTuple):
         """All positions, a chunk at a time."""
         exact = self.offsets.dtype
         at_once = max(SCORES_AT_ONCE // len(self.rows), 1)
-        for start in range(0, len(hidden), at_once):
-            where = slice(start, start + at_once)
-            true = (hidden[where].to(exact) * self.right[where].to(exact)).sum(-1) + self.right_offsets[where]
-            scores = torch.mm(hidden[where], self.rows.t())
-            total = normalize_(scores, self.offsets, true, self.columns[where])
-            yield _Part(where, scores, true, total)
+        for group, vectors in enumerate(hidden):
+            for start in range(0, len(vectors), at_once):
+                where = slice(start, start + at_once)
+                right, h = self.right[group, where], vectors[where]
+                true = (h.to(exact) * right.to(exact)).sum(-1) + self.right_offsets[group, where]
+                scores = torch.mm(h, self.rows.t())
+                total = normalize_(scores, self.offsets, true, self.columns[group, where])
+                yield _Part(group, where, scores, true, total)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -107,34 +118,41 @@ class _CrossEntropy(torch.autograd.Function):
         bias: Tensor,  # noqa: ARG004  # its numbers are in the choice; here it is named for its gradient
         choice: _Choice,
     ) -> Tensor:
-        loss = choice.offsets.new_zeros(())
+        groups = len(hidden)
+        losses = choice.offsets.new_zeros(groups)
         d_hidden = torch.empty_like(hidden)
         d_right = torch.empty_like(choice.right_offsets)
-        d_rows = choice.offsets.new_zeros(choice.rows.shape)
-        d_offsets = torch.zeros_like(choice.offsets)
+        # Of each group its own: what the gradient from above is, nobody knows yet.
+        d_rows = choice.offsets.new_zeros(groups, *choice.rows.shape)
+        d_offsets = choice.offsets.new_zeros(groups, len(choice.offsets))
         for part in choice.parts(hidden):
-            where, d_scores = part.where, part.probabilities  # of every candidate its own: none of them is right
-            loss += part.losses.sum()
-            d_right[where] = d_true = (-part.losses).exp() - 1
-            d_hidden[where] = torch.addmm(d_true[:, None].to(hidden.dtype) * choice.right[where], d_scores, choice.rows)
-            d_rows += torch.mm(d_scores.t(), hidden[where])
-            d_offsets += d_scores.sum(0, dtype=d_offsets.dtype)
+            place = part.group, part.where
+            d_scores = part.probabilities  # of every candidate its own: none of them is right
+            losses[part.group] += part.losses.sum()
+            d_right[place] = d_true = (-part.losses).exp() - 1
+            d_hidden[place] = torch.addmm(d_true[:, None].to(hidden.dtype) * choice.right[place], d_scores, choice.rows)
+            d_rows[part.group] += torch.mm(d_scores.t(), hidden[place])
+            d_offsets[part.group] += d_scores.sum(0, dtype=d_offsets.dtype)
         ctx.save_for_backward(hidden, targets, d_hidden, d_right, d_rows, d_offsets)
         ctx.classes, ctx.weight_shape = choice.classes, weight.shape
-        return loss
+        return losses
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, d_losses: Tensor) -> tuple[Tensor | None, ...]:
         hidden, targets, d_hidden, d_right, d_rows, d_offsets = ctx.saved_tensors
+        # All that is small is weighed first, and only then spread over the classes, which may be a million.
+        d_hidden = d_hidden * d_losses[:, None, None].to(hidden.dtype)
+        d_right = (d_right * d_losses[:, None]).flatten()
+        d_rows, d_offsets = torch.tensordot(d_losses, d_rows, 1), d_losses @ d_offsets
         if ctx.classes is None:
-            d_weight, d_bias = d_rows.clone(), d_offsets.clone()
+            d_weight, d_bias = d_rows, d_offsets
         else:
             d_weight = d_rows.new_zeros(ctx.weight_shape).index_copy_(0, ctx.classes, d_rows)
             d_bias = d_rows.new_zeros(ctx.weight_shape[0]).index_copy_(0, ctx.classes, d_offsets)
-        d_weight.index_add_(0, targets, d_right[:, None] * hidden.to(d_right.dtype))
-        d_bias.index_add_(0, targets, d_right)
-        return (d_hidden * d_loss).to(hidden.dtype), None, d_weight * d_loss, d_bias * d_loss, None
+        d_weight.index_add_(0, targets.flatten(), d_right[:, None] * hidden.flatten(0, 1).to(d_right.dtype))
+        d_bias.index_add_(0, targets.flatten(), d_right)
+        return d_hidden, None, d_weight, d_bias, None
 
 
 def _columns(classes: Tensor, vocabulary: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The pointwise part of an LSTM step as two Triton kernels; `cell` has the equations, and what the names mean.
+"""The pointwise parts of an LSTM step as Triton kernels; `cell` has the equations, and what the names mean.
 
 Tensors are (G, B, n) with the last dimension dense; the others may be slices of something larger, so that a step is
 written straight into the place where the whole window keeps it.
@@ -16,7 +16,7 @@ from elmore.kernels.cell import Step
 BLOCK = 1024
 
 
-def cell_forward(x: Tensor, r: Tensor, step: Step, *, clip: float) -> None:
+def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float) -> None:
     """See `cell.cell_forward`."""
     directions, rows, cells = step.before.shape
     _forward[(directions * rows, triton.cdiv(cells, BLOCK))](
@@ -24,6 +24,7 @@ def cell_forward(x: Tensor, r: Tensor, step: Step, *, clip: float) -> None:
         *_placed(x),
         r,
         *_placed(r),
+        bias.contiguous(),
         step.before,
         *_placed(step.before),
         step.gates,
@@ -62,6 +63,37 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: fl
     )
 
 
+def clip_forward(projected: Tensor, h: Tensor, *, clip: float) -> None:
+    """See `cell.clip_forward`."""
+    directions, rows, size = h.shape
+    _clip[(directions * rows, triton.cdiv(size, BLOCK))](
+        projected, *_placed(projected), h, *_placed(h), rows, size, clip, BLOCK=_block(size)
+    )
+
+
+def clip_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
+    """See `cell.clip_backward`."""
+    directions, rows, size = h.shape
+    _clip_back[(directions * rows, triton.cdiv(size, BLOCK))](
+        d_h,
+        *_placed(d_h),
+        d_next,
+        *_placed(d_next),
+        h,
+        *_placed(h),
+        d_projected,
+        *_placed(d_projected),
+        rows,
+        size,
+        clip,
+        BLOCK=_block(size),
+    )
+
+
+def _block(size: int) -> int:
+    return min(BLOCK, int(triton.next_power_of_2(size)))
+
+
 def _placed(tensor: Tensor) -> tuple[int, int]:
     assert tensor.stride(-1) == 1
     return tensor.stride(0), tensor.stride(1)
@@ -73,13 +105,14 @@ def _tanh(x):
 
 
 @triton.jit
-def _sum(x, r, place, inside):
-    return tl.load(x + place, inside).to(tl.float32) + tl.load(r + place, inside).to(tl.float32)
+def _sum(x, r, bias, place, inside):
+    products = tl.load(x + place, inside).to(tl.float32) + tl.load(r + place, inside).to(tl.float32)
+    return products + tl.load(bias + place, inside).to(tl.float32)
 
 
 @triton.jit
 def _forward(
-    x, x_g, x_b, r, r_g, r_b, before, before_g, before_b, gates, gates_g, gates_b, after, after_g, after_b,
+    x, x_g, x_b, r, r_g, r_b, bias, before, before_g, before_b, gates, gates_g, gates_b, after, after_g, after_b,
     m, m_g, m_b, rows, cells, clip, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -88,10 +121,11 @@ def _forward(
     inside = cell < cells
     x += g * x_g + b * x_b
     r += g * r_g + b * r_b
-    i = tl.sigmoid(_sum(x, r, cell, inside))
-    j = _tanh(_sum(x, r, cells + cell, inside))
-    f = tl.sigmoid(_sum(x, r, 2 * cells + cell, inside))
-    o = tl.sigmoid(_sum(x, r, 3 * cells + cell, inside))
+    bias += g * 4 * cells
+    i = tl.sigmoid(_sum(x, r, bias, cell, inside))
+    j = _tanh(_sum(x, r, bias, cells + cell, inside))
+    f = tl.sigmoid(_sum(x, r, bias, 2 * cells + cell, inside))
+    o = tl.sigmoid(_sum(x, r, bias, 3 * cells + cell, inside))
     c = f * tl.load(before + g * before_g + b * before_b + cell, inside) + i * j
     c = tl.minimum(tl.maximum(c, -clip), clip)
     gates += g * gates_g + b * gates_b
@@ -130,3 +164,27 @@ def _backward(
     tl.store(d_z + 2 * cells + cell, dc * last * f * (1 - f), inside)
     tl.store(d_z + 3 * cells + cell, dm * squashed * o * (1 - o), inside)
     tl.store(d_c + cell, dc * f, inside)
+
+
+@triton.jit
+def _clip(projected, p_g, p_b, h, h_g, h_b, rows, size, clip, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    g, b = row // rows, row % rows
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    x = tl.load(projected + g * p_g + b * p_b + place, inside).to(tl.float32)
+    tl.store(h + g * h_g + b * h_b + place, tl.minimum(tl.maximum(x, -clip), clip), inside)
+
+
+@triton.jit
+def _clip_back(
+    d_h, d_g, d_b, d_next, next_g, next_b, h, h_g, h_b, d_projected, p_g, p_b, rows, size, clip, BLOCK: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64)
+    g, b = row // rows, row % rows
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    d = tl.load(d_h + g * d_g + b * d_b + place, inside).to(tl.float32)
+    d += tl.load(d_next + g * next_g + b * next_b + place, inside).to(tl.float32)
+    held = tl.abs(tl.load(h + g * h_g + b * h_b + place, inside).to(tl.float32)) >= clip
+    tl.store(d_projected + g * p_g + b * p_b + place, tl.where(held, 0.0, d), inside)

@@ -29,18 +29,22 @@ def _normalize(scores, stride, offsets, true, columns, total, candidates, BLOCK:
     highest = right
     summed = tl.exp(right - highest)
     for start in range(0, candidates, BLOCK):
-        place = start + tl.arange(0, BLOCK)
-        inside = (place < candidates) & (place != column)
-        x = tl.load(scores + place, inside, 0.0).to(tl.float32) + tl.load(offsets + place, inside, 0.0)
-        x = tl.where(inside, x, -float("inf"))
+        x = _scores(scores, offsets, column, candidates, start, BLOCK)
         higher = tl.maximum(highest, tl.max(x))
         summed = summed * tl.exp(highest - higher) + tl.sum(tl.exp(x - higher))
         highest = higher
     whole = highest + tl.log(summed)
     tl.store(total + row, whole)
     for start in range(0, candidates, BLOCK):
+        x = _scores(scores, offsets, column, candidates, start, BLOCK)
         place = start + tl.arange(0, BLOCK)
-        inside = (place < candidates) & (place != column)
-        x = tl.load(scores + place, inside, 0.0).to(tl.float32) + tl.load(offsets + place, inside, 0.0)
-        probability = tl.where(inside, tl.exp(x - whole), 0.0)
-        tl.store(scores + place, probability, place < candidates)
+        tl.store(scores + place, tl.exp(x - whole), place < candidates)
+
+
+@triton.jit
+def _scores(scores, offsets, column, candidates, start, BLOCK: tl.constexpr):
+    place = start + tl.arange(0, BLOCK)
+    # The right column is loaded too and only then left out: with it in the mask, each thread would load one by one.
+    inside = place < candidates
+    x = tl.load(scores + place, inside, 0.0).to(tl.float32) + tl.load(offsets + place, inside, 0.0)
+    return tl.where(inside & (place != column), x, -float("inf"))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmore.kernels.cell import Step, cell_backward, cell_forward
+from elmore.kernels.cell import Step, cell_backward, cell_forward, clip_backward, clip_forward
 from elmore.kernels.reference import Clips, LstmWeights
 
 
@@ -26,12 +26,12 @@ def recur_window(
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Read all rows to the end of the window; return all outputs (G, T, B, P) and the last state."""
     directions, steps, rows, _ = inputs.shape
-    products = torch.baddbmm(weights.bias[:, None], inputs.flatten(1, 2), weights.input)  # (G, T * B, 4D)
+    products = torch.bmm(inputs.flatten(1, 2), weights.input)  # (G, T * B, 4D)
     products = products.view(directions, steps, rows, -1)
     h, c = state
     outputs: Tensor
     outputs, last_c = _Window.apply(  # type: ignore[no-untyped-call]
-        products, h.detach(), c.detach(), weights.recurrent, weights.projection, clips
+        products, h.detach(), c.detach(), weights.recurrent, weights.bias, weights.projection, clips
     )
     return outputs, (outputs[:, -1].detach(), last_c)
 
@@ -46,6 +46,7 @@ class _Window(torch.autograd.Function):
         h: Tensor,  # (G, B, P)
         c: Tensor,  # (G, B, D)
         recurrent: Tensor,  # (G, P, 4D)
+        bias: Tensor,  # (G, 4D)
         projection: Tensor | None,  # (G, D, P)
         clips: Clips,
     ) -> tuple[Tensor, Tensor]:
@@ -62,15 +63,15 @@ class _Window(torch.autograd.Function):
         for t in range(steps):
             # Not baddbmm, which would copy the products first.
             recurred = torch.bmm(outputs[:, t], recurrent)
-            cell_forward(
-                products[:, t], recurred, Step(gates[:, t], cells[:, t], cells[:, t + 1], m[:, t]), clip=cell_clip
-            )
+            step = Step(gates[:, t], cells[:, t], cells[:, t + 1], m[:, t])
+            cell_forward(products[:, t], recurred, bias, step, clip=cell_clip)
             if projection is None:
                 outputs[:, t + 1] = m[:, t]
             else:
-                torch.clamp(torch.bmm(m[:, t], projection), -h_clip, h_clip, out=outputs[:, t + 1])
+                clip_forward(torch.bmm(m[:, t], projection), outputs[:, t + 1], clip=h_clip)
         ctx.save_for_backward(gates, cells, m, outputs, recurrent, projection)
         ctx.clips = cell_clip, h_clip
+        ctx.bias_dtype = bias.dtype
         last = cells[:, -1].clone()
         ctx.mark_non_differentiable(last)
         return outputs[:, 1:], last
@@ -87,13 +88,10 @@ class _Window(torch.autograd.Function):
         d_c = torch.zeros_like(cells[:, 0])
         d_projected = d_outputs.new_empty(d_outputs.shape)  # (G, T, B, P) of m @ projection
         for t in reversed(range(steps)):
-            torch.add(d_outputs[:, t], d_h, out=d_projected[:, t])
-            if projection is None:
-                d_m = d_projected[:, t]
-            else:
-                # Where the clip held h, its gradient stops.
-                d_projected[:, t].masked_fill_(outputs[:, t + 1].abs() >= h_clip, 0)
-                d_m = torch.bmm(d_projected[:, t], projection.transpose(1, 2))
+            clip_backward(d_outputs[:, t], d_h, outputs[:, t + 1], d_projected[:, t], clip=h_clip)
+            d_m = d_projected[:, t]
+            if projection is not None:
+                d_m = torch.bmm(d_m, projection.transpose(1, 2))
             step = Step(gates[:, t], cells[:, t], cells[:, t + 1], m[:, t])
             cell_backward(d_m, d_c, step, d_products[:, t], clip=cell_clip)
             d_h = torch.bmm(d_products[:, t], back_recurrent)
@@ -102,4 +100,5 @@ class _Window(torch.autograd.Function):
         d_projection = None
         if projection is not None:
             d_projection = torch.bmm(m.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2))
-        return d_products, None, None, d_recurrent, d_projection, None
+        d_bias = d_products.sum(dim=(1, 2), dtype=ctx.bias_dtype)
+        return d_products, None, None, d_recurrent, d_bias, d_projection, None

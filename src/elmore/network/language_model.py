@@ -52,11 +52,10 @@ class LanguageModel(nn.Module):
         exact = vectors.to(torch.promote_types(dtype, torch.float32))
         x = exact.index_select(0, inputs.flatten()).to(dtype).view(*inputs.shape, -1)
         top, after = self._read(x, state, dropout=dropout)
-        losses = [
-            cross_entropy(hidden.flatten(0, 1), target.flatten(), self.softmax_weight, self.softmax_bias, candidates)
-            for hidden, target in zip(top, targets, strict=True)
-        ]
-        return torch.stack(losses) / targets[0].numel(), after
+        losses = cross_entropy(
+            top.flatten(1, 2), targets.flatten(1, 2), self.softmax_weight, self.softmax_bias, candidates
+        )
+        return losses / targets[0].numel(), after
 
     def _read(self, x: Tensor, state: State, *, dropout: float) -> tuple[Tensor, State]:  # (G, T, R, P) -> the same
         ends = []
@@ -73,5 +72,5 @@ class LanguageModel(nn.Module):
 
 
 def _rounded(weights: LstmWeights, dtype: torch.dtype) -> LstmWeights:
-    matrices = weights.input.to(dtype), weights.recurrent.to(dtype), weights.bias.to(dtype)
-    return LstmWeights(*matrices, None if weights.projection is None else weights.projection.to(dtype))
+    projection = None if weights.projection is None else weights.projection.to(dtype)
+    return LstmWeights(weights.input.to(dtype), weights.recurrent.to(dtype), weights.bias, projection)

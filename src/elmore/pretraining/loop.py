@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-import torch
-
 from elmore.pretraining.stepping import Outcome, Stepper
 from elmore.pretraining.windows import Windows
 from elmore.training.schedule import rate_at
 
 # On a GPU the loop runs ahead of the losses it reports: to look at one at once would make the GPU wait.
-UPDATES_AHEAD = 16
+UPDATES_AHEAD = 8
 
 
 class Update(NamedTuple):
@@ -61,7 +59,7 @@ def train(
         if not group:
             continue
         # Dropout depends on seed and update alone, so a run that was stopped goes on as if it had not been.
-        torch.manual_seed((training.seed * 1_000_003 + number) * 1_009 + rank)
+        stepper.seed((training.seed * 1_000_003 + number) * 1_009 + rank)
         rate = rate_share * rate_at(
             number - first,
             peak=training.learning_rate,

@@ -7,6 +7,8 @@ multiple of a block, and there is a graph for each such number.
 G directions, T steps, R rows, W distinct words, K negatives, V classes.
 """
 
+import math
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,11 +30,32 @@ CHARACTERS_BLOCK = 8
 PASSES_BEFORE_CAPTURE = 3
 
 
-class Outcome(NamedTuple):
-    """What an update says of itself; still on the device, so that nobody has to wait for it."""
+class Outcome:
+    """What an update says of itself; from a GPU it is on its way, and nobody waits for it but who reads it."""
 
-    losses: Tensor  # (G,) the mean of each direction
-    norm: Tensor  # () of all gradients, before clipping
+    def __init__(self, losses: Tensor, norm: Tensor) -> None:
+        values = torch.cat([losses, norm[None].to(losses.dtype)])
+        self._values = values.to("cpu", non_blocking=True)
+        self._arrived: torch.cuda.Event | None = None
+        if values.is_cuda:
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._arrived.record()
+
+    @property
+    def losses(self) -> Tensor:
+        """(G,) the mean of each direction."""
+        return self._waited_for()[:-1]
+
+    @property
+    def norm(self) -> Tensor:
+        """() of all gradients, before clipping."""
+        return self._waited_for()[-1]
+
+    def _waited_for(self) -> Tensor:
+        if self._arrived is not None:
+            # To ask the GPU itself would be to wait for all updates that have been launched since.
+            self._arrived.synchronize()
+        return self._values
 
 
 class Stepper:
@@ -60,7 +83,15 @@ class Stepper:
         self._probabilities = None
         if class_probabilities is not None:
             self._probabilities = torch.from_numpy(class_probabilities).float().to(self.device)
-        self._graphs: dict[tuple[int, int | None], _Graph] = {}
+        self._belt = _Belt()
+        self._graphs: dict[_Shape, _Graph] = {}
+
+    def seed(self, number: int) -> None:
+        """Decide what dropout draws next. torch.manual_seed would reach for every kind of device, at length."""
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(number)
+        else:
+            torch.default_generator.manual_seed(number)
 
     def step(self, windows: Sequence[Window], rate: float) -> Outcome:
         """Read the windows one after another and take one step along the mean of their gradients."""
@@ -85,34 +116,38 @@ class Stepper:
     def _read(self, window: Window) -> Tensor:
         """(G,) the losses of one window; its gradients stand in the parameters, the state has gone on."""
         graphed = self.device.type == "cuda" and self._module is self.model
-        inputs = _Inputs.of(window, self.device, fill=WORDS_BLOCK if graphed else 1)
-        width = self._width(window)
+        shape = self._shape(window, block=WORDS_BLOCK if graphed else 1)
+        packed = _packed(window, words=shape.words)
         if not graphed:
             self.model.zero_grad()
-            return self._pass(inputs, width)
-        shape = len(inputs.types), width
+            return self._pass(torch.from_numpy(packed).to(self.device), shape)
         if shape not in self._graphs:
-            self._graphs[shape] = _Graph(self, inputs, width)
-        return self._graphs[shape].replay(inputs)
+            self._graphs[shape] = _Graph(self, packed, shape)
+        return self._graphs[shape].replay(packed)
 
-    def _width(self, window: Window) -> int | None:
-        """How many characters the longest word of a window needs, rounded up so that graphs are few; None for all."""
+    def _shape(self, window: Window, *, block: int) -> "_Shape":
+        words = -(-len(window.types) // block) * block
         if self._characters_needed is None:
-            return None
-        return int(-(-self._characters_needed[window.types].max() // CHARACTERS_BLOCK) * CHARACTERS_BLOCK)
+            return _Shape(words, None)
+        longest = int(self._characters_needed[window.types].max())
+        return _Shape(words, -(-longest // CHARACTERS_BLOCK) * CHARACTERS_BLOCK)
 
-    def _pass(self, window: "_Inputs", width: int | None) -> Tensor:
+    def _pass(self, packed: Tensor, shape: "_Shape") -> Tensor:
         """Forward and backward, without a glance at any value, so that it can be captured."""
-        words = self._words.select(window.types)
+        places = (self.model.config.directions, self.training.window, self.state.rows)
+        n = math.prod(places)
+        sizes = [shape.words, n, n, 1, len(packed) - shape.words - 2 * n - 1]
+        types, inputs, targets, tries, negatives = torch.split(packed.long(), sizes)
+        words = self._words.select(types)
         if words.characters is not None:
-            words = words._replace(characters=words.characters[:, :width].long())
+            words = words._replace(characters=words.characters[:, : shape.width].long())
         losses: Tensor
         losses, after = self._module(
             words,
-            window.inputs,
-            window.targets,
+            inputs.view(places),
+            targets.view(places),
             self.state,
-            candidates=self._candidates(window),
+            candidates=self._candidates(negatives, tries),
             dropout=self.training.dropout,
             dtype=getattr(torch, self.training.precision),
         )
@@ -122,65 +157,75 @@ class Stepper:
         self.state.c.copy_(after.c)
         return losses.detach()
 
-    def _candidates(self, window: "_Inputs") -> Candidates | None:
+    def _candidates(self, negatives: Tensor, tries: Tensor) -> Candidates | None:
         if self._probabilities is None:
             return None
-        return Candidates(window.negatives, (-torch.expm1(window.tries * torch.log1p(-self._probabilities))).log())
+        return Candidates(negatives, (-torch.expm1(tries * torch.log1p(-self._probabilities))).log())
 
 
-class _Inputs(NamedTuple):
-    """A window as tensors on the device."""
+class _Shape(NamedTuple):
+    """What a captured graph is made for."""
 
-    types: Tensor  # (W,)
-    inputs: Tensor  # (G, T, R)
-    targets: Tensor  # (G, T, R)
-    negatives: Tensor  # (K,)
-    tries: Tensor  # ()
+    words: int
+    width: int | None  # how many characters the longest of them needs; None for all
 
-    @classmethod
-    def of(cls, window: Window, device: torch.device, *, fill: int) -> "_Inputs":
-        """Filled up with the first word to a multiple of `fill` words."""
-        missing = -len(window.types) % fill
-        drawn = window.negatives
-        arrays = (
-            np.pad(window.types, (0, missing)),
-            window.inputs,
-            window.targets,
-            drawn.classes if drawn else np.empty(0, dtype=np.int64),
-            np.asarray(float(drawn.tries if drawn else 0), dtype=np.float32),
-        )
-        tensors = (torch.from_numpy(array) for array in arrays)
-        if device.type == "cuda":
-            tensors = (tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors)
-        return cls(*tensors)
+
+def _packed(window: Window, *, words: int) -> NDArray[np.int32]:
+    """All of a window in one piece, its words filled up with the first: types, inputs, targets, tries, negatives."""
+    drawn = window.negatives
+    parts = [window.types, np.zeros(words - len(window.types)), window.inputs.ravel(), window.targets.ravel()]
+    parts += [np.array([drawn.tries]), drawn.classes] if drawn else [np.zeros(1)]
+    return np.concatenate(parts, dtype=np.int32, casting="unsafe")
+
+
+class _Belt:
+    """Brings arrays to the GPU while it works on others, through a few places in memory it can reach by itself."""
+
+    def __init__(self, places: int = 4) -> None:
+        self._places: deque[tuple[Tensor, torch.cuda.Event]] = deque(maxlen=places)
+
+    def send(self, array: NDArray[np.int32], to: Tensor) -> None:
+        """Copy into a tensor on the GPU, once it has come to that."""
+        if len(self._places) < (self._places.maxlen or 0):
+            place = torch.empty(0, dtype=torch.int32)
+            gone = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        else:
+            place, gone = self._places.popleft()
+            gone.synchronize()
+        if len(place) < len(array):
+            place = torch.empty(len(array), dtype=torch.int32, pin_memory=True)
+        place.numpy()[: len(array)] = array
+        to.copy_(place[: len(array)], non_blocking=True)
+        gone.record()
+        self._places.append((place, gone))
 
 
 class _Graph:
-    """Forward and backward of windows with one number of words, captured once."""
+    """Forward and backward of windows of one shape, captured once."""
 
-    def __init__(self, stepper: Stepper, window: _Inputs, width: int | None) -> None:
+    def __init__(self, stepper: Stepper, packed: NDArray[np.int32], shape: _Shape) -> None:
         self._parameters = list(stepper.model.parameters())
-        self._window = _Inputs(*(tensor.clone() for tensor in window))
+        self._belt = stepper._belt
+        self._packed = torch.from_numpy(packed).to(stepper.device)
         before = State(stepper.state.h.clone(), stepper.state.c.clone())
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(PASSES_BEFORE_CAPTURE):
                 stepper.model.zero_grad()
-                stepper._pass(self._window, width)
+                stepper._pass(self._packed, shape)
         torch.cuda.current_stream().wait_stream(aside)
         stepper.model.zero_grad()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self._losses = stepper._pass(self._window, width)
+            self._losses = stepper._pass(self._packed, shape)
         self._gradients = [parameter.grad for parameter in self._parameters]
         # The trial passes have moved the state on; the capture itself computes nothing.
         stepper.state.h.copy_(before.h)
         stepper.state.c.copy_(before.c)
 
-    def replay(self, window: _Inputs) -> Tensor:
-        for fixed, tensor in zip(self._window, window, strict=True):
-            fixed.copy_(tensor)
+    def replay(self, packed: NDArray[np.int32]) -> Tensor:
+        self._belt.send(packed, self._packed)
         self._graph.replay()
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
