@@ -105,7 +105,7 @@ def _forward(
             k = start + tl.arange(0, BLOCK_K)
             letters = _seen(x, word, place, k, words, characters, padded, size, seen)
             weight = tl.load(matrix + f[None, :] * seen + k[:, None], (f < filters)[None, :] & (k < seen)[:, None], 0.0)
-            products = tl.dot(letters, weight, products)
+            products = tl.dot(letters, weight, products, input_precision="ieee")
         products = tl.where(place[:, None] <= last[None, :], products, -float("inf"))
         highest, at = tl.max(tl.reshape(products, (WORDS, PLACES, FILTERS)), axis=1, return_indices=True)
         found = tl.where(highest > best, one * PLACES + at, found)
@@ -151,7 +151,7 @@ def _backward_windows(
             f = start + tl.arange(0, FILTERS)
             d = _sparse(d_values, places, order, group, one, f, words, filters, WORDS, PLACES, FILTERS)
             weight = tl.load(matrix + f[:, None] * seen + k[None, :], (f < filters)[:, None] & (k < seen)[None, :], 0.0)
-            total = tl.dot(d.to(weight.dtype), weight, total)
+            total = tl.dot(d.to(weight.dtype), weight, total, input_precision="ieee")
         place = one * PLACES + row % PLACES
         inside = ((word < words) & (place < characters))[:, None] & (k < seen)[None, :]
         tl.store(d_windows + (word * characters + place)[:, None] * seen + k[None, :], total, inside)
@@ -174,6 +174,6 @@ def _backward_matrix(
         for one in range(tl.load(rounds + group)):
             d = _sparse(d_values, places, order, group, one, f, words, filters, WORDS, PLACES, FILTERS)
             letters = _seen(x, word, one * PLACES + row % PLACES, k, words, characters, padded, size, seen)
-            total = tl.dot(tl.trans(d.to(letters.dtype)), letters, total)
+            total = tl.dot(tl.trans(d.to(letters.dtype)), letters, total, input_precision="ieee")
     to = (split * filters + f)[:, None] * seen + k[None, :]
     tl.store(parts + to, total, (f < filters)[:, None] & (k < seen)[None, :])

@@ -6,6 +6,7 @@ the farther. Here a row's averages, and its count of updates, move only when the
 they are, and cost next to nothing.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -63,6 +64,6 @@ def _move(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: 
     m = torch.lerp(mean[rows], g, 1 - beta1)
     v = torch.lerp(square[rows], g * g, 1 - beta2)
     state["steps"][rows], mean[rows], square[rows] = steps, m, v
-    m = m / (1 - beta1**steps)[:, None]
-    v = v / (1 - beta2**steps)[:, None]
+    m = m / -torch.expm1(steps * math.log(beta1))[:, None]
+    v = v / -torch.expm1(steps * math.log(beta2))[:, None]
     table[rows] -= lr * m / (v.sqrt() + eps)
