@@ -106,6 +106,14 @@ def test_the_card_says_what_it_was_told_of_the_text(elmore, tmp_path: Path) -> N
     assert json.loads((tmp_path / "two" / "card.json").read_text())["text"] == expected
 
 
+def test_the_card_says_what_a_file_tells_of_the_model(elmore, tmp_path: Path) -> None:
+    (tmp_path / "about.toml").write_text('licence = "CC0"\ndescription = "Mine."\n[letters]\nyears = [1790, 1840]\n')
+    assert elmore("convert", "tiny-random", "-o", tmp_path / "out", "--about", tmp_path / "about.toml").code == 0
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert (card["name"], card["licence"], card["description"]) == ("tiny-random", "CC0", "Mine.")
+    assert card["extra"]["letters"] == {"years": [1790, 1840]}
+
+
 def test_word_vectors_are_written_as_bilm_tf_dumps_them(elmore, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "allennlp"
     vocabulary = ("--vocab", folder / "vocab_test.txt")
@@ -131,6 +139,11 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
         (["--warm", "none.txt"], "none.txt: no such file"),
         (["--warm", "empty.txt"], "empty.txt holds no sentence to warm up on"),
         (["--language", "Deutsch"], "the language is to be an ISO code"),
+        (["--about", "none.toml"], "none.toml: No such file"),
+        (["--about", "empty.txt", "-o", "full"], "full"),
+        (["--about", "broken.toml"], "broken.toml: not TOML: "),
+        (["--about", "typed.toml"], "typed.toml: licence is 3; it must be a string"),
+        (["--about", "dated.toml"], "dated.toml: dates and times must stand in quotes"),
         (["-o", "full"], "full"),
         (["-o", "none/out"], "none/out: the folder"),
     ],
@@ -138,6 +151,8 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
 def test_a_mistake_is_told_in_one_line(elmore, tmp_path: Path, monkeypatch, options, complaint: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").touch()
+    for name, content in (("broken", "licence"), ("typed", "licence = 3"), ("dated", "made = 1979-05-27")):
+        Path(f"{name}.toml").write_text(content)
     Path("full").mkdir()
     Path("full/precious.txt").touch()
     before = sorted(tmp_path.rglob("*"))

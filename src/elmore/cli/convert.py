@@ -50,6 +50,10 @@ def convert(
     warm: Annotated[
         Path | None, typer.Option(metavar="TEXT", help="Store a warm start state, made from this text.")
     ] = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A TOML file: name, description, licence, and more.", rich_help_panel=CARD),
+    ] = None,
     tokenizer: Annotated[
         TokenizerChoice | None,
         typer.Option(metavar="NAME", help="moses, whitespace or characters.", rich_help_panel=CARD, show_choices=False),
@@ -76,15 +80,17 @@ def convert(
         raise NotFound(f"{warm}: no such file")
 
     from elmore.embedding.warming import warmed
+    from elmore.formats.about import read_about, with_about
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import load, save, token_embeddings_of
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
+    said = {} if about is None else read_about(about)
     loaded = load(model, options=options_file, weights=weight_file, vocabulary=vocab, token_embeddings=token_embeddings)
     style = _changed(loaded.card.text, tokenizer=tokenizer, language=language, lowercase=lowercase, escape=escape)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
-    loaded = replace(loaded, card=replace(loaded.card, text=style))
+    loaded = replace(loaded, card=with_about(replace(loaded.card, text=style), said))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
         loaded = warmed(loaded, sentences, text_name=warm.name)

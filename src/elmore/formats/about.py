@@ -1,0 +1,52 @@
+"""What its maker says of a model: a TOML file whose fields go into the model's card.
+
+name = "mine"
+description = "Trained on the letters of one family."
+licence = "CC BY 4.0"
+
+[letters]                  # whatever else there is to tell
+years = [1790, 1840]
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from elmore.errors import InputError, NotFound, located
+from elmore.formats.checkpoint import Card
+
+_FIELDS = ("name", "description", "licence")
+
+
+def read_about(path: str | Path) -> dict[str, Any]:
+    """Read the file, and check that a card can hold it."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from None
+    with located(path):
+        try:
+            about = tomllib.loads(content.decode())
+            json.dumps(about)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"not TOML: {error}") from None
+        except TypeError:
+            raise InputError("dates and times must stand in quotes, for a card is JSON") from None
+        for name in _FIELDS:
+            if not isinstance(about.get(name, ""), str):
+                raise InputError(f"{name} is {about[name]!r}; it must be a string")
+    return about
+
+
+def with_about(card: Card, about: Mapping[str, Any]) -> Card:
+    """The card with what was said; what it has no field for stands among its extra facts.
+
+    >>> with_about(Card(name="mine"), {"licence": "CC0", "years": [1790, 1840]}).extra
+    {'years': [1790, 1840]}
+    """
+    said = {name: about[name] for name in _FIELDS if name in about}
+    further = {name: value for name, value in about.items() if name not in _FIELDS}
+    return replace(card, **said, extra={**card.extra, **further})
