@@ -10,7 +10,7 @@ from elmore.network.language_model import LanguageModel
 from elmore.pretraining.initial import initialize
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper
-from elmore.pretraining.windows import Direction, WindowPlan, Windows
+from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.recipe import Training
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
@@ -24,7 +24,8 @@ MODEL = ModelConfig(
 )
 # What the paper leaves out in turn.
 ABLATIONS = {
-    "one direction": replace(MODEL, bidirectional=False),
+    "forward only": replace(MODEL, reads="forward"),
+    "backward only": replace(MODEL, reads="backward"),
     "words instead of characters": replace(MODEL, characters=None, n_words=len(TYPES), word_dim=8),
     "words and characters": replace(MODEL, n_words=len(TYPES), word_dim=8),
     "one layer": replace(MODEL, lstm_layers=1),
@@ -65,7 +66,7 @@ def small_model(config: ModelConfig = MODEL, *, seed: int = 1) -> LanguageModel:
 
 
 def small_windows(training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60) -> Windows:
-    directions: tuple[Direction, ...] = ("forward", "backward") if config.bidirectional else ("forward",)
+    directions = config.direction_names
     plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
     sampler = LogUniformSampler(classes=len(TYPES), number=training.negatives) if training.negatives else None
     return Windows(small_stream(sentences), CLASSES, plan, sampler=sampler)

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.config import MEDIUM, ORIGINAL, SMALL, Activation, Alphabet, CharacterConfig, ModelConfig, tensor_shapes
+from elmore.config import (
+    MEDIUM,
+    ORIGINAL,
+    SMALL,
+    Activation,
+    Alphabet,
+    CharacterConfig,
+    Direction,
+    ModelConfig,
+    Reads,
+    tensor_shapes,
+)
 from elmore.errors import InputError
 from elmore.network.bilm import BiLM
 from reference.strategies import patiently
@@ -48,7 +59,7 @@ def configs(draw: st.DrawFn) -> ModelConfig:
         lstm_layers=draw(st.integers(1, 3)),
         lstm_projection=lstm_projection,
         skip_connections=draw(st.booleans()),
-        bidirectional=draw(st.booleans()),
+        reads=draw(st.sampled_from(get_args(Reads))),
         cell_clip=draw(st.none() | st.floats(0.1, 9)),
         projection_clip=draw(st.none() | st.floats(0.1, 9)),
         forget_bias=draw(st.floats(-2, 2)),
@@ -84,8 +95,10 @@ def test_the_published_models_have_three_layers_of_the_published_size(config: Mo
     assert (config.num_layers, config.dim) == (3, dim)
 
 
-def test_one_direction_halves_the_layers() -> None:
-    one_way = replace(SMALL, bidirectional=False)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_one_direction_halves_the_layers(direction: Direction) -> None:
+    one_way = replace(SMALL, reads=direction)
+    assert one_way.direction_names == (direction,)
     assert (one_way.directions, one_way.dim, one_way.num_layers) == (1, 128, 3)
 
 
@@ -139,8 +152,10 @@ def test_whole_numbers_are_good_enough_for_clips() -> None:
         ("vector_dim", True),
         ("lstm_layers", 0),
         ("n_words", -1),
-        ("bidirectional", 1),
-        ("bidirectional", None),
+        ("reads", True),
+        ("reads", None),
+        ("reads", "forwards"),
+        ("reads", ["forward", "backward"]),
         ("skip_connections", "true"),
         ("cell_clip", 0),
         ("cell_clip", -3),

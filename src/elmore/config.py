@@ -1,7 +1,7 @@
 """The shape of a model: all that is needed to build a biLM, nothing about training it.
 
 One pair of frozen dataclasses describes the whole family: character or word input or both, with or without
-projections, skip connections and clips, one direction or two. `tensor_shapes` names every tensor such a model has:
+projections, skip connections and clips, read both ways or one. `tensor_shapes` names every tensor such a model has:
 it is the contract between the file formats, which fill those names, and the network, which uses them.
 """
 
@@ -13,6 +13,8 @@ from elmore.errors import InputError, shortened
 
 Activation = Literal["relu", "tanh"]
 Alphabet = Literal["bytes", "codepoints"]
+Direction = Literal["forward", "backward"]
+Reads = Literal["both", "forward", "backward"]
 
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
@@ -84,7 +86,7 @@ class ModelConfig:
     lstm_layers: int = 2
     lstm_projection: bool = True  # from cell_dim to vector_dim
     skip_connections: bool = True  # from the second LSTM layer on
-    bidirectional: bool = True
+    reads: Reads = "both"  # which ways the text is read, each by a stack of its own
     cell_clip: float | None = 3.0
     projection_clip: float | None = 3.0  # has no effect without lstm_projection
     forget_bias: float = 1.0  # added to the stored bias of the forget gate
@@ -96,6 +98,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _check_whole_numbers(self, "vector_dim", "cell_dim", "lstm_layers", at_least=1)
         _check_whole_numbers(self, "n_words", "word_dim", at_least=0)
+        _check_choice("reads", self.reads, ("both", "forward", "backward"))
         for name in ("cell_clip", "projection_clip"):
             clip = getattr(self, name)
             if clip is not None and not 0 < clip < float("inf"):
@@ -124,8 +127,17 @@ class ModelConfig:
         return self.word_dim + (self.characters.features if self.characters else 0)
 
     @property
+    def direction_names(self) -> tuple[Direction, ...]:
+        """The directions in the order in which every tensor, state and score has them.
+
+        >>> ModelConfig().direction_names
+        ('forward', 'backward')
+        """
+        return ("forward", "backward") if self.reads == "both" else (self.reads,)
+
+    @property
     def directions(self) -> int:
-        return 2 if self.bidirectional else 1
+        return len(self.direction_names)
 
     @property
     def dim(self) -> int:

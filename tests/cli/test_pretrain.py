@@ -1,8 +1,10 @@
 """`elmore pretrain`, as a program of its own: killed, interrupted, out of space, unheard; and what it refuses."""
 
+import csv
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from elmore import open_vectors
 from elmore.pretraining.run_folder import Origins, RunFolder, identity
 from small_runs import ENVIRONMENT, OPTIONS, elmore_command, ended, losses, small_corpus, small_recipe, small_run
 
@@ -148,6 +151,35 @@ def test_a_model_of_words_is_asked_for_by_a_flag(elmore, corpus, tmp_path):
     assert pretrained(elmore, corpus, "-o", tmp_path / "run", *OPTIONS, "--steps", 2, "--words", "-q").code == 0
     model = json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]
     assert (model["characters"], model["n_words"], model["word_dim"]) == (None, 26, 8)
+
+
+@pytest.mark.parametrize(("direction", "other"), [("forward", "backward"), ("backward", "forward")])
+def test_a_model_that_reads_one_way_is_asked_for_by_a_field_and_used_like_any(
+    elmore, corpus, tmp_path, direction, other
+):
+    ended = pretrained(elmore, corpus, "-o", tmp_path / "run", *OPTIONS, "--steps", 2, "--model.reads", direction)
+    assert ended.code == 0, ended.err
+    assert re.search(rf"held-out perplexity: (\S+) by the full softmax \({direction} \1\)", ended.err)
+    *entries, last = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    assert [list(entry["sampled_perplexities"]) for entry in entries] == [[direction]] * 2
+    model = tmp_path / "run" / "model"
+    facts = json.loads((model / "card.json").read_text())["extra"]["training"]
+    assert facts["heldout_perplexity"]["each"] == last["heldout_each"] == {direction: pytest.approx(last["heldout"])}
+
+    assert f"vector size  8 ({direction} only)" in elmore("info", model).out
+    told = dict(
+        line.split(maxsplit=1) for line in elmore("perplexity", model, corpus.path / "heldout").out.splitlines()
+    )
+    assert told[direction] == told["mean"]
+    assert told[other] == "none: the model reads one way"
+    (tmp_path / "text").write_text("the old cat sees a big dog\n")
+    rows = list(csv.DictReader(elmore("surprisal", model, tmp_path / "text").out.splitlines(), dialect="excel-tab"))
+    assert all(float(row[direction]) < 0 and row[other] == row["both"] == "" for row in rows)
+    found = json.loads(elmore("substitutes", model, "the old [cat] sees", "--top", 3, "--json").out)
+    assert (len(found[direction]), found[other], found["both"]) == (3, None, None)
+    vectors = tmp_path / "vectors.npz"
+    assert elmore("embed", tmp_path / "text", "-o", vectors, "--model", model, "--layers", "all").code == 0
+    assert open_vectors(vectors)[0].shape == (3, 7, 8)
 
 
 def test_fine_tuning_begins_from_a_model_and_tells_before_and_after(elmore, corpus, finished, tmp_path):

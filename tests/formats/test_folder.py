@@ -10,13 +10,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
+from elmore.config import CharacterConfig, Direction, ModelConfig, Reads, tensor_shapes
 from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.container import Overlay, folder, open_container
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny import tiny_checkpoint
+from one_way import DIRECTIONS, one_way_tensors
 
 MARKS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
 # Every part a checkpoint can have, and words that are hard to keep.
@@ -103,6 +104,31 @@ def test_a_bare_model_has_only_the_files_it_needs(tmp_path: Path) -> None:
     again = read(tmp_path / "model")
     assert (again.vocabulary, again.characters, again.start, again.softmax, again.mixes) == (None,) * 5
     assert again.card == tiny_checkpoint().card
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_model_that_reads_one_way_reads_back_as_it_was(tmp_path: Path, direction: Direction) -> None:
+    both = tiny_checkpoint()
+    config, tensors = replace(both.config, reads=direction), one_way_tensors(both.tensors, direction)
+    write_checkpoint(replace(both, config=config, tensors=tensors), tmp_path / "model")
+    again = read(tmp_path / "model")
+    assert again.config == config
+    assert_equal(again.tensors, tensors)
+
+
+@pytest.mark.parametrize(("bidirectional", "reads"), [(True, "both"), (False, "forward")])
+def test_a_folder_from_before_models_could_read_backward_only_says_it_in_its_own_word(
+    tmp_path: Path, bidirectional: bool, reads: Reads
+) -> None:
+    both = tiny_checkpoint()
+    tensors = both.tensors if bidirectional else one_way_tensors(both.tensors, "forward")
+    config = replace(both.config, reads=reads)
+    write_checkpoint(replace(both, config=config, tensors=tensors), tmp_path / "model")
+    content = json.loads((tmp_path / "model" / "config.json").read_text())
+    del content["model"]["reads"]
+    content["model"]["bidirectional"] = bidirectional
+    (tmp_path / "model" / "config.json").write_text(json.dumps(content))
+    assert read(tmp_path / "model").config == config
 
 
 def test_the_same_model_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:

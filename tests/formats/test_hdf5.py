@@ -307,9 +307,12 @@ def test_what_is_wrong_is_named(model_folder: Path, wrong: str) -> None:
 
 
 def test_what_the_options_cannot_say_is_not_written(tmp_path: Path) -> None:
-    one_direction = published(bidirectional=False)
-    with pytest.raises(CannotExpress, match="a single direction"):
-        write_checkpoint(read(save(tmp_path / "a", OPTIONS, one_direction.weights)), tmp_path / "b", format="hdf5")
+    one_direction = read(save(tmp_path / "a", OPTIONS, published(bidirectional=False).weights))
+    assert one_direction.config.reads == "forward"
+    for reads in ("forward", "backward"):
+        unsayable = replace(one_direction, config=replace(one_direction.config, reads=reads))
+        with pytest.raises(CannotExpress, match="cannot say: a single direction; write the format folder"):
+            write_checkpoint(unsayable, tmp_path / "b", format="hdf5")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
@@ -320,7 +323,7 @@ def test_what_is_written_reads_back_bit_equal_or_is_refused(model: PublishedMode
         source = save(Path(place, "source"), model.options, model.weights, vocabulary=model.vocabulary)
         checkpoint = read(source)
         target = Path(place, "target")
-        if not checkpoint.config.bidirectional:
+        if checkpoint.config.directions == 1:
             with pytest.raises(CannotExpress, match="a single direction"):
                 write_checkpoint(checkpoint, target, format="hdf5")
             assert not target.exists()

@@ -150,7 +150,8 @@ BASE = ModelConfig(characters=CHARACTERS, vector_dim=4, cell_dim=6)
         (replace(BASE, n_words=5, word_dim=3), "word vectors beside characters"),
         (replace(BASE, vector_dim=8), "a projection of token vectors of the same size"),
         (replace(BASE, cell_dim=4), "a projection of cells of the same size"),
-        (replace(BASE, bidirectional=False), "a single direction"),
+        (replace(BASE, reads="forward"), "a single direction"),
+        (replace(BASE, reads="backward"), "a single direction"),
         (replace(BASE, characters=None, n_words=5, word_dim=3), "word vectors of another size than token vectors"),
         (replace(BASE, begin="<bos>", end="<eos>"), "the boundary words <bos> and <eos>"),
         (

@@ -13,15 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.config import CharacterConfig, ModelConfig
+from elmore.config import CharacterConfig, Direction, ModelConfig
 from elmore.errors import InputError
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
+from one_way import DIRECTIONS, one_way_network, one_way_state
 from reference import CarriedRows, read_many_languages, read_published
 from reference.random_models import random_published
-from reference.strategies import batches, models, patiently, seeds, sentences
+from reference.strategies import batches, many_languages_models, models, patiently, seeds, sentences
 from reference.twin import Model, Twin
 
 CONFIG = ModelConfig(
@@ -130,6 +131,29 @@ def test_reading_from_word_vectors_is_reading_the_words(model: Model, texts: lis
     layers, _ = twin.bilm(batch, start)
     from_vectors, _ = twin.bilm.read(twin.bilm.words(batch.inputs), batch, start)
     assert torch.equal(layers.stack(), from_vectors.stack())
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@patiently
+@given(many_languages_models(), batches, seeds)
+def test_a_direction_alone_gives_its_half_of_the_layers_of_both(
+    direction: Direction, model: Model, texts: list[list[str]], seed: int
+) -> None:
+    twin = Twin.of(model)
+    batch, start = twin.batch(texts), twin.state(twin.random_rows(seed, len(texts)))
+    both, after_both = twin.bilm(batch, start)
+    alone, after = one_way_network(twin.bilm, direction)(batch, one_way_state(start, direction))
+    half = both.stack(boundaries=True).chunk(2, dim=-1)[DIRECTIONS.index(direction)]
+    assert_close(alone.stack(boundaries=True), half, atol=1e-12)
+    assert_close(after.h, one_way_state(after_both, direction).h, atol=1e-12)
+    assert_close(after.c, one_way_state(after_both, direction).c, atol=1e-12)
+
+
+def test_the_two_halves_differ() -> None:
+    """Or else the test above would prove nothing."""
+    (layers,), _ = some_twin().read([["the", "cat"]])
+    forward, backward = np.split(layers, 2, axis=-1)
+    assert abs(forward[1:] - backward[1:]).max() > 0.01
 
 
 @pytest.mark.parametrize("rows", [1, 3])

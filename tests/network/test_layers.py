@@ -91,13 +91,13 @@ def test_a_layer_that_is_not_there_is_refused_with_those_that_are(layers: Layers
 def test_layer_zero_is_there_without_any_lstm() -> None:
     batch = Batch.of([["a", "b"]], Speller(CONFIG))
     vectors = torch.randn(len(batch.words), 3)
-    layers = Layers(batch, vectors, [], directions=2)
+    layers = Layers(batch, vectors, [], directions=("forward", "backward"))
     assert len(layers) == 1
     assert torch.equal(layers.layer(0)[0], vectors[2:].repeat(1, 2))
 
 
 def test_no_sentences_have_no_vectors() -> None:
-    for config in (CONFIG, replace(CONFIG, bidirectional=False)):
+    for config in (CONFIG, replace(CONFIG, reads="forward"), replace(CONFIG, reads="backward")):
         layers, after = BiLM(config)(Batch.of([], Speller(config)), State.zeros(config, 0))
         assert layers.stack().shape == (3, 0, 0, config.dim)
         assert layers.stack(boundaries=True).shape == (3, 0, 2, config.dim)

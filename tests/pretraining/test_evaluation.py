@@ -17,7 +17,6 @@ from elmore.text.vocabulary import Vocabulary
 from small_training import ABLATIONS, CLASSES, MODEL, TYPES, small_model, small_stream
 
 BOTH = WindowPlan(rows=4, steps=5)
-FORWARD = WindowPlan(rows=4, steps=5, directions=("forward",))
 
 
 def evaluated(model: LanguageModel, stream: np.ndarray, plan: WindowPlan, dtype: torch.dtype = torch.float32):
@@ -49,26 +48,26 @@ def test_perplexities_are_those_of_a_plain_loop(name, monkeypatch):
     # Three rows of four windows each, and not a place left over.
     stream = small_stream()[: 3 * 4 * 5 + 1]
     model = small_model(config)
-    found = evaluated(model, stream, BOTH if config.bidirectional else FORWARD)
-    losses = []
-    for direction in range(config.directions):
+    found = evaluated(model, stream, WindowPlan(rows=4, steps=5, directions=config.direction_names))
+    losses = {}
+    for number, direction in enumerate(config.direction_names):
         rows = []
         for row in range(3):
             places = stream[row * 20 : row * 20 + 21].tolist()
-            opens, closes = (0, 1) if direction == 0 else (1, 0)
-            if direction:
+            opens, closes = (0, 1) if direction == "forward" else (1, 0)
+            if direction == "backward":
                 places.reverse()
             words = [word or opens for word in places[:-1]]
             targets = [word or closes for word in places[1:]]
-            rows.append(plain_loss(model, words, targets, direction))
-        losses.append(torch.stack(rows).mean().item())
+            rows.append(plain_loss(model, words, targets, number))
+        losses[direction] = torch.stack(rows).mean().item()
     assert found.tokens == 60
-    assert found.perplexities == pytest.approx([math.exp(loss) for loss in losses], rel=1e-5)
-    assert found.mean == pytest.approx(math.exp(sum(losses) / len(losses)), rel=1e-5)
+    assert found.perplexities == pytest.approx({name: math.exp(loss) for name, loss in losses.items()}, rel=1e-5)
+    assert found.mean == pytest.approx(math.exp(sum(losses.values()) / len(losses)), rel=1e-5)
 
 
 def test_the_mean_is_the_geometric_one():
-    assert HeldOut(10, (2.0, 8.0)).mean == pytest.approx(4.0)
+    assert HeldOut(10, {"forward": 2.0, "backward": 8.0}).mean == pytest.approx(4.0)
 
 
 def test_nothing_is_dropped_and_nothing_learnt():
@@ -104,4 +103,4 @@ def test_a_hopeless_model_has_a_perplexity_that_is_still_a_number():
     model = small_model()
     with torch.no_grad():
         model.softmax_bias[3] = 1e6
-    assert all(math.isfinite(value) for value in evaluated(model, small_stream(20), BOTH).perplexities)
+    assert all(math.isfinite(value) for value in evaluated(model, small_stream(20), BOTH).perplexities.values())

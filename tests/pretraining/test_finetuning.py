@@ -49,8 +49,8 @@ def test_a_model_with_the_corpus_s_vocabulary_keeps_its_softmax(domain, trained,
     assert before.held_out.mean < trained.held_out.mean * 1.15
     assert events[-1].before == before.held_out
     facts = load(tmp_path / "run" / "model").card.extra["training"]
-    assert facts["heldout_perplexity_before"]["each"] == list(before.held_out.perplexities)
-    assert facts["heldout_perplexity"]["each"] == list(after.held_out.perplexities)
+    assert facts["heldout_perplexity_before"]["each"] == before.held_out.perplexities
+    assert facts["heldout_perplexity"]["each"] == after.held_out.perplexities
     assert facts["init"]["softmax"] == "its own"
     assert facts["init"]["fingerprint"] == load(trained.model).fingerprint()
 

@@ -14,6 +14,7 @@ from elmore.pretraining.windows import Window
 from elmore.recipe import Training
 from elmore.text.spelling import Speller
 from elmore.training.row_adam import RowAdam
+from one_way import DIRECTIONS, one_way_state, one_way_tensors
 from small_training import ABLATIONS, MODEL, TRAINING, TYPES, small_model, small_stepper, small_windows
 
 ADAGRAD = replace(TRAINING, optimizer="adagrad", learning_rate=0.2)
@@ -149,6 +150,21 @@ def test_every_ablation_learns(name):
     assert 2.3 < first < 3.0
     assert last < first / 2
     assert all(parameter.grad is not None for parameter in stepper.model.parameters())
+
+
+@pytest.mark.parametrize("negatives", [0, 6])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_direction_alone_has_the_loss_it_has_beside_the_other(direction, negatives):
+    training, config = replace(TRAINING, negatives=negatives), replace(MODEL, reads=direction)
+    both, alone = small_stepper(training), small_stepper(training, config=config)
+    alone.model.load_state_dict(one_way_tensors(both.model.state_dict(), direction))
+    # At a rate of zero, so that the second window is read by the same weights, from the state that the first one left.
+    for number in range(2):
+        expected = both.step([small_windows(training)[number]], 0.0).losses
+        found = alone.step([small_windows(training, config=config)[number]], 0.0).losses
+        torch.testing.assert_close(found, expected[[DIRECTIONS.index(direction)]], rtol=0, atol=1e-6)
+        assert abs(expected[0] - expected[1]) > 1e-3
+    torch.testing.assert_close(alone.state.h, one_way_state(both.state, direction).h, rtol=0, atol=1e-6)
 
 
 def test_of_a_table_of_words_only_the_rows_that_are_read_move():

@@ -145,7 +145,7 @@ def _lstm_fields(network: Network) -> dict[str, Any]:
         "lstm_layers": len(network.directions[0]),
         "lstm_projection": cell.projection is not None,
         "skip_connections": network.skip_connections,
-        "bidirectional": len(network.directions) == 2,
+        "reads": "both" if len(network.directions) == 2 else "forward",
         "cell_clip": cell.cell_clip,
         "projection_clip": cell.projection_clip,
         "forget_bias": cell.forget_bias,

@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from elmore import load
+from elmore.config import Direction
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
 from elmore.network.state import State
 from elmore.scoring import Predictor, perplexity
 from elmore.text.vocabulary import Vocabulary
 from fixture_variants import VARIANTS
+from one_way import DIRECTIONS, one_way
 
 TEXT = [
     ["the", "cat", "sat", "on", "the", "mat", "."],
@@ -83,6 +85,18 @@ def test_perplexity_is_the_exponential_of_the_mean_loss(toy: Model, state) -> No
     assert found.mean == pytest.approx(math.sqrt(found.forward * (found.backward or 0)))
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    "how", [{"state": "fixed"}, {"rows": 2, "passage": 2}, {"state": "fixed", "first_words": 2}], ids=str
+)
+def test_a_direction_alone_has_the_perplexity_it_has_beside_the_other(toy: Model, direction: Direction, how) -> None:
+    both, alone = (perplexity(model, TEXT, **how)._asdict() for model in (toy, one_way(toy, direction)))
+    assert alone["mean"] == alone[direction] == pytest.approx(both[direction], rel=1e-6)
+    assert [alone[name] for name in DIRECTIONS if name != direction] == [None]
+    assert alone["tokens"] == both["tokens"]
+    assert both["forward"] != pytest.approx(both["backward"], rel=1e-3)
+
+
 def test_from_the_fixed_state_neither_order_nor_rows_matter(toy: Model) -> None:
     found = perplexity(toy, TEXT, state="fixed")
     assert perplexity(toy, TEXT[::-1] * 7, state="fixed", rows=3).mean == pytest.approx(found.mean, rel=1e-6)
@@ -124,6 +138,15 @@ def test_the_share_of_unknown_words_counts_all_tokens(toy: Model) -> None:
     # Of the first two tokens: forwards "the cat", "<UNK> ."; backwards ". Matterhorn", ". <UNK>".
     with pytest.warns(InputWarning, match="38% of the text is <UNK>"):
         assert perplexity(toy, text, first_words=2).unknown == pytest.approx(3 / 8)
+
+
+@much_unknown
+@pytest.mark.parametrize(("direction", "share"), [("forward", 1 / 4), ("backward", 2 / 4)])
+def test_one_direction_counts_the_unknown_words_that_it_predicts(
+    toy: Model, direction: Direction, share: float
+) -> None:
+    text = [["the", "cat", "sat", "on", "the", "Matterhorn", "."], ["<UNK>", "."]]
+    assert perplexity(one_way(toy, direction), text, first_words=2).unknown == share
 
 
 @pytest.mark.parametrize("sentences", [[[]], [["cat"]], [[], [], ["cat"]]])

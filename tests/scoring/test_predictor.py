@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, repeat
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmore.config import Direction
 from elmore.errors import InputError
 from elmore.formats import Card
 from elmore.model import Model
@@ -19,8 +21,9 @@ from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.scoring.predictor import Predictor
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
+from one_way import DIRECTIONS, one_way
 from reference import Array, Network, RowState
-from reference.strategies import KNOWN, batches, models, patiently, seeds
+from reference.strategies import KNOWN, batches, many_languages_models, models, patiently, seeds
 from reference.twin import Model as ReferenceModel
 from reference.twin import Twin
 
@@ -132,6 +135,19 @@ def test_a_passage_is_read_backwards_from_its_end(drawn: ReferenceModel, texts: 
     in_order, from_the_end = reader.rows(texts, 1), reader.rows(texts[::-1], 1)[::-1]
     for (words, own), before, after in zip(found, in_order, from_the_end, strict=True):
         assert_close(own, np.stack([before[0], *after[1:]]), reason=str(words))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@patiently
+@given(many_languages_models(), batches, seeds, st.integers(1, 3), st.integers(1, 3))
+def test_a_direction_alone_has_the_scores_it_has_beside_the_other(
+    direction: Direction, drawn: ReferenceModel, texts: list[list[str]], seed: int, rows: int, passage: int
+) -> None:
+    both = twins(drawn, seed)[0]
+    alone = one_way(both, direction)
+    for way in (Predictor.from_fixed_state, partial(Predictor.carrying_state, rows=rows, passage=passage)):
+        for (_, found), (_, expected) in zip(way(Predictor(alone), texts), way(Predictor(both), texts), strict=True):
+            assert_close(found, expected[[DIRECTIONS.index(direction)]])
 
 
 @pytest.mark.parametrize(("rows", "passage"), [(1, 1), (2, 1), (3, 2), (64, 32)])

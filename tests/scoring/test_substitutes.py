@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from elmore import load
+from elmore.config import Direction
 from elmore.errors import InputError
 from elmore.model import Model
 from elmore.scoring import Predictor, substitutes, surprisal
+from one_way import DIRECTIONS, one_way
 
 SENTENCE = "the cat sat on a [mat] and a bow ."
 
@@ -84,6 +86,14 @@ def test_a_model_that_reads_one_way_has_only_forward(fixtures: Path, give_softma
     found = substitutes(give_softmax(model, model.vocabulary), "the [x] of", top=4)
     assert len(found.forward) == 4
     assert (found.backward, found.both) == (None, None)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_direction_alone_puts_there_what_it_puts_beside_the_other(toy: Model, direction: Direction) -> None:
+    both, alone = (substitutes(model, SENTENCE)._asdict() for model in (toy, one_way(toy, direction)))
+    assert [word for word, _ in alone[direction]] == [word for word, _ in both[direction]]
+    np.testing.assert_allclose([p for _, p in alone[direction]], [p for _, p in both[direction]], rtol=1e-5)
+    assert [side for side in alone if alone[side] is not None] == [direction]
 
 
 def test_a_predictor_reads_the_softmax_once(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from elmore import load
+from elmore.config import Direction
 from elmore.errors import InputError
 from elmore.model import Model
 from elmore.scoring import Predictor, perplexity, surprisal
 from elmore.scoring.surprisal import write_table
+from one_way import DIRECTIONS, one_way
 
 TEXT = [["the", "cat", "sat", "on", "a", "rug", "."], [], ["bow"], ['"', "the", '"']]
 
@@ -67,6 +69,20 @@ def test_a_model_that_reads_one_way_has_only_forward(fixtures: Path, give_softma
     header, first, _ = csv.reader(io.StringIO(file.getvalue()), dialect="excel-tab")
     assert first == ["0", "0", "the", "1", f"{scores.forward[0]:.6f}", "", ""]
     assert len(header) == len(first)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("state", ["fixed", "carry"])
+def test_a_direction_alone_says_what_it_says_beside_the_other(toy: Model, direction: Direction, state) -> None:
+    both, alone = (list(surprisal(model, TEXT, state=state)) for model in (toy, one_way(toy, direction)))
+    for expected, found in zip(both, alone, strict=True):
+        assert (found.words, found.in_vocabulary) == (expected.words, expected.in_vocabulary)
+        np.testing.assert_allclose(getattr(found, direction), getattr(expected, direction), rtol=0, atol=1e-5)
+        assert found.both is None
+    file = io.StringIO()
+    write_table(alone, file)
+    for row in csv.DictReader(io.StringIO(file.getvalue()), dialect="excel-tab"):
+        assert [name for name in ("forward", "backward", "both") if row[name]] == [direction]
 
 
 def test_the_table_reads_back(toy: Model) -> None:

@@ -25,9 +25,9 @@ def test_every_entry_is_on_disk_as_soon_as_it_is_written(log):
 
 
 def test_numbers_that_json_has_no_word_for_become_null(log):
-    log.write(step=1, loss=math.nan, each=[1.0, math.inf], heldout_each=(math.nan, 2.0))
+    log.write(step=1, loss=math.nan, heldout_each={"forward": math.nan, "backward": 2.0}, heldout=math.inf)
     found = json.loads(log.path.read_text())
-    assert found == {"step": 1, "loss": None, "each": [1.0, None], "heldout_each": [None, 2.0]}
+    assert found == {"step": 1, "loss": None, "heldout_each": {"forward": None, "backward": 2.0}, "heldout": None}
 
 
 def test_what_came_after_a_step_is_forgotten_when_the_run_goes_back_to_it(log):
@@ -61,7 +61,7 @@ def test_a_full_disk_is_told_in_a_sentence():
 def test_the_picture_shows_losses_and_held_out_perplexities(log, tmp_path):
     for step in range(1, 4):
         log.write(step=step, tokens=step * 100, loss=3.0 / step)
-    log.write(step=3, tokens=300, heldout=20.0, heldout_each=[19.0, 21.0])
+    log.write(step=3, tokens=300, heldout=20.0, heldout_each={"forward": 19.0, "backward": 21.0})
     plot_log(log.path, tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
@@ -79,13 +79,13 @@ def test_tensorboard_gets_every_number_and_forgets_with_the_run(tmp_path):
     board = Board(tmp_path / "board")
     board.rewind(-1)
     for step in range(1, 6):
-        board.write(step=step, loss=1.0, sampled_perplexities=[2.0, 3.0])
+        board.write(step=step, loss=1.0, sampled_perplexities={"forward": 2.0, "backward": 3.0})
     board.rewind(3)
     board.write(step=4, loss=9.0)
     board.close()
     found = EventAccumulator(str(tmp_path / "board")).Reload()
     assert [(event.step, event.value) for event in found.Scalars("loss")] == [(1, 1), (2, 1), (3, 1), (4, 9)]
-    assert {"sampled_perplexities/0", "sampled_perplexities/1"} <= set(found.Tags()["scalars"])
+    assert {"sampled_perplexities/forward", "sampled_perplexities/backward"} <= set(found.Tags()["scalars"])
 
 
 def test_without_tensorboard_it_names_what_is_missing(tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ def _model_facts(model: "Model") -> dict[str, str]:
     config, card = model.config, model.card
     mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
     habits = {"lower case": card.text.lowercase, "escaped": card.text.escape}
-    directions = f"two directions of {config.vector_dim}" if config.bidirectional else "forward only"
+    directions = f"two directions of {config.vector_dim}" if config.directions == 2 else f"{config.reads} only"
     return {
         "name": card.name,
         "description": card.description,

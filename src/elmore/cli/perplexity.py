@@ -120,11 +120,11 @@ def _lines(
     how = "fixed: every sentence from the model's own"
     if state is StateChoice.carry:
         how = f"carried on in {rows} rows that take {passage} sentences at a time"
+    each = {"forward": found.forward, "backward": found.backward}
     return [
         ("tokens", f"{found.tokens:,} ({counted}), in {found.sentences:,} sentences"),
         ("<UNK>", f"{found.unknown:.2%}"),
         ("state", how),
-        ("forward", f"{found.forward:.2f}"),
-        ("backward", "none: the model reads one way" if found.backward is None else f"{found.backward:.2f}"),
+        *((name, "none: the model reads one way" if x is None else f"{x:.2f}") for name, x in each.items()),
         ("mean", f"{found.mean:.2f}"),
     ]

@@ -112,8 +112,7 @@ def _line(event: "Progressed", *, sampled: bool) -> str:
 
 
 def _perplexities(held_out: "HeldOut") -> str:
-    names = ("forward", "backward") if len(held_out.perplexities) == 2 else ("",)
-    each = ", ".join(f"{name} {value:.2f}".strip() for name, value in zip(names, held_out.perplexities, strict=True))
+    each = ", ".join(f"{direction} {value:.2f}" for direction, value in held_out.perplexities.items())
     return f"{held_out.mean:.2f} by the full softmax ({each})"
 
 

@@ -2,7 +2,8 @@
 
 bilm-tf stores matrices for `x @ W`, so those of torch.nn modules are transposed; a convolution has the axes of one over
 a picture of height 1. Gates stand in our order, and the forget gate's bias lacks 1, as ours does with `forget_bias` 1.
-Its dump tool has other names for models of one layer, and yet others for models of one direction.
+Its dump tool has other names for models of one layer, and yet others for models of one direction, which is
+always the forward one.
 
 F filters, P vector size, D cell size, C character size.
 """
@@ -28,7 +29,7 @@ def config_of_arrays(options: Mapping[str, Any], shapes: Mapping[str, Shape]) ->
     """The shape of a model: what its options say, and what only the arrays it has can tell."""
     return config_from_options(
         options,
-        bidirectional=not any(name.startswith("rnn/") for name in shapes),
+        reads="forward" if any(name.startswith("rnn/") for name in shapes) else "both",
         n_words=shapes["embedding"][0] if shapes.get("embedding") else 0,
         # Where sizes agree bilm-tf has no projection, but AllenNLP always has one.
         token_projection=True if "CNN_proj/W_proj" in shapes else None,
@@ -127,7 +128,7 @@ class _Cell(NamedTuple):
 
 
 def _cell(config: ModelConfig, names: Collection[str], direction: int, layer: int) -> _Cell:
-    if not config.bidirectional:
+    if config.directions == 1:
         place = "rnn/LSTMCell" if "rnn/LSTMCell/kernel" in names else f"rnn/MultiRNNCell/Cell{layer}/LSTMCell"
         return _Cell(f"{place}/kernel", f"{place}/bias", f"{place}/projection/kernel")
     place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"

@@ -7,7 +7,7 @@ about training, and what nobody knows, is passed over; bilm-tf's defaults fill w
 from collections.abc import Mapping
 from typing import Any
 
-from elmore.config import CharacterConfig, ModelConfig
+from elmore.config import CharacterConfig, ModelConfig, Reads
 from elmore.errors import CannotExpress, FormatError, InputError
 
 _LARGEST = 3e38  # about the largest float32
@@ -16,7 +16,7 @@ _LARGEST = 3e38  # about the largest float32
 def config_from_options(
     options: Mapping[str, Any],
     *,
-    bidirectional: bool = True,
+    reads: Reads = "both",
     n_words: int = 0,
     token_projection: bool | None = None,
     lstm_projection: bool | None = None,
@@ -47,7 +47,7 @@ def config_from_options(
             lstm_layers=_whole(lstm, "lstm.n_layers", default=1),
             lstm_projection=cells != vector if lstm_projection is None else lstm_projection,
             skip_connections=_flag(lstm, "lstm.use_skip_connections"),
-            bidirectional=bidirectional,
+            reads=reads,
             cell_clip=_clip(lstm, "lstm.cell_clip"),
             projection_clip=_clip(lstm, "lstm.proj_clip"),
         )
@@ -153,7 +153,7 @@ def _check_expressible(config: ModelConfig) -> None:
         and config.token_features == config.vector_dim,
         "word vectors of another size than token vectors": characters is None and config.token_projection,
         "a projection of cells of the same size": config.lstm_projection and config.cell_dim == config.vector_dim,
-        "a single direction": not config.bidirectional,
+        "a single direction": config.directions == 1,
         f"the boundary words {config.begin} and {config.end}": (config.begin, config.end) != ("<S>", "</S>"),
         f"the unknown word {config.unknown}": config.word_dim > 0 and config.unknown != "<UNK>",
     }

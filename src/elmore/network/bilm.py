@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from elmore.config import ModelConfig
 from elmore.errors import InputError
 from elmore.kernels import Clips, LstmWeights, recur
-from elmore.network.layers import Layers, reverse
+from elmore.network.layers import Layers, turned
 from elmore.network.state import State
 from elmore.network.word_encoder import WordEncoder
 from elmore.text.batch import Batch
@@ -73,8 +73,8 @@ class BiLM(nn.Module):
             )
         order, restore = batch.order, batch.restore
         x = vectors[batch.positions]  # (B, T, P)
-        # Backward rows are turned round once here, so that both directions read from left to right all the way up.
-        x = torch.stack([x, reverse(x, batch.lengths)] if self.config.bidirectional else [x])  # (G, B, T, P)
+        # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
+        x = torch.stack([turned(x, name, batch.lengths) for name in self.config.direction_names])  # (G, B, T, P)
         start = state.select(order)
         outputs: list[Tensor] = []
         ends: list[tuple[Tensor, Tensor]] = []
@@ -88,4 +88,4 @@ class BiLM(nn.Module):
             torch.stack([h for h, _ in ends] + [start.h[k] for k in untouched]),
             torch.stack([c for _, c in ends] + [start.c[k] for k in untouched]),
         )
-        return Layers(batch, vectors, outputs, directions=self.config.directions), after.select(restore)
+        return Layers(batch, vectors, outputs, directions=self.config.direction_names), after.select(restore)

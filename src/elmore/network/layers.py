@@ -1,7 +1,7 @@
 """What the biLM says of a batch: layers h0 to hL, given out in the caller's order.
 
-Layer 0 is the word vector, once for each direction, so that all layers have one size; layer k is the forward and the
-backward output of LSTM layer k side by side.
+Layer 0 is the word vector, once for each direction, so that all layers have one size; layer k is the output of LSTM
+layer k in each direction, side by side, forward first.
 
 L LSTM layers, G directions, B sentences, T positions (boundaries included), P vector size, dim = G * P.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from elmore.config import Direction
 from elmore.errors import InputError
 from elmore.text.batch import Batch
 
@@ -18,7 +19,9 @@ from elmore.text.batch import Batch
 class Layers:
     """The layers of a batch. Asking for one makes no copy of the others."""
 
-    def __init__(self, batch: Batch, vectors: Tensor, outputs: Sequence[Tensor], *, directions: int) -> None:
+    def __init__(
+        self, batch: Batch, vectors: Tensor, outputs: Sequence[Tensor], *, directions: Sequence[Direction]
+    ) -> None:
         self.batch = batch
         self._vectors = vectors  # (W, P) of the distinct words
         self._outputs = outputs  # of each LSTM layer (G, B, T, P), rows and directions as the recurrence has them
@@ -45,10 +48,10 @@ class Layers:
         restore = self.batch.restore
         if number == 0:
             x = self._vectors[self.batch.positions[restore]]
-            x = x.repeat(1, 1, self._directions)
+            x = x.repeat(1, 1, len(self._directions))
         else:
-            forward, *backward = self._outputs[number - 1]
-            x = torch.cat([forward, *(reverse(b, self.batch.lengths) for b in backward)], dim=-1)[restore]
+            outputs = zip(self._outputs[number - 1], self._directions, strict=True)
+            x = torch.cat([turned(y, direction, self.batch.lengths) for y, direction in outputs], dim=-1)[restore]
         if not boundaries:
             x = x[:, 1:-1]
         return x * self.mask(boundaries=boundaries)[..., None]
@@ -57,6 +60,11 @@ class Layers:
         """(layers, B, T, dim) several layers, all by default."""
         chosen = range(len(self)) if numbers is None else numbers
         return torch.stack([self.layer(number, boundaries=boundaries) for number in chosen])
+
+
+def turned(x: Tensor, direction: Direction, lengths: Sequence[int]) -> Tensor:
+    """Bring rows (B, T, ...) from the order of the text into that of a direction, or back."""
+    return reverse(x, lengths) if direction == "backward" else x
 
 
 def reverse(x: Tensor, lengths: Sequence[int]) -> Tensor:

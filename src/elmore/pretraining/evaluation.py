@@ -1,12 +1,14 @@
 """Perplexity on held-out windows, by the full softmax: never to be confused with the sampled loss of training."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmore.config import Direction
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
 from elmore.pretraining.windows import WindowPlan, Windows
@@ -19,12 +21,12 @@ class HeldOut(NamedTuple):
     """How well held-out text is predicted."""
 
     tokens: int
-    perplexities: tuple[float, ...]  # of each direction
+    perplexities: Mapping[Direction, float]
 
     @property
     def mean(self) -> float:
-        """The geometric mean of both directions."""
-        return math.exp(sum(math.log(p) for p in self.perplexities) / len(self.perplexities))
+        """The geometric mean of all directions."""
+        return math.exp(sum(map(math.log, self.perplexities.values())) / len(self.perplexities))
 
 
 @torch.no_grad()
@@ -53,5 +55,6 @@ def evaluate(
         inputs, targets = (torch.from_numpy(array).to(device) for array in (window.inputs, window.targets))
         losses, state = model(chosen, inputs, targets, state, dtype=dtype)
         total += losses
-    mean = (total / windows.per_epoch).tolist()
-    return HeldOut(windows.per_epoch * rows * plan.steps, tuple(math.exp(min(loss, 700.0)) for loss in mean))
+    means = zip(plan.directions, (total / windows.per_epoch).tolist(), strict=True)
+    each = {direction: math.exp(min(loss, 700.0)) for direction, loss in means}
+    return HeldOut(windows.per_epoch * rows * plan.steps, each)

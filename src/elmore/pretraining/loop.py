@@ -24,7 +24,7 @@ class Update(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The mean of both directions."""
+        """The mean of all directions."""
         return sum(self.losses) / len(self.losses)
 
     @property

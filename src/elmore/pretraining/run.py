@@ -28,7 +28,7 @@ from elmore.pretraining.loop import Update, train
 from elmore.pretraining.run_folder import RunFolder
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper
-from elmore.pretraining.windows import Direction, WindowPlan, Windows
+from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.training.checkpoints import Checkpoints, Snapshot
 from elmore.training.distributed import Team
 from elmore.training.log import Board, Log
@@ -76,7 +76,7 @@ class Run:
             # Told now rather than after the training, if it cannot be.
             options_from_config(self.recipe.model)
         training = self.recipe.training
-        directions: tuple[Direction, ...] = ("forward", "backward") if self.recipe.model.bidirectional else ("forward",)
+        directions = self.recipe.model.direction_names
         self.plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
         classes = len(beginning.vocabulary)
         self.sampler = LogUniformSampler(classes=classes, number=training.negatives) if training.negatives else None
@@ -201,13 +201,15 @@ class Run:
 
     def _log(self, progress: Progressed) -> None:
         update = progress.update
+        losses = zip(self.plan.directions, update.losses, strict=True)
+        perplexities = {direction: math.exp(min(loss, 700.0)) for direction, loss in losses}
         for log in self.logs:
             log.write(
                 step=update.number,
                 epoch=round(progress.epoch, 4),
                 tokens=self._tokens_at(update.number),
                 loss=update.loss,
-                sampled_perplexities=[math.exp(min(loss, 700.0)) for loss in update.losses],
+                sampled_perplexities=perplexities,
                 norm=update.norm,
                 rate=update.rate,
                 tokens_per_second=round(progress.tokens_per_second),

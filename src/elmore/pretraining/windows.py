@@ -11,17 +11,15 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.config import Direction
 from elmore.errors import InputError
 from elmore.pretraining.sampling import LogUniformSampler, Negatives
 
 THREADS, WINDOWS_AHEAD = 3, 8
-
-Direction = Literal["forward", "backward"]
 
 BEGIN, END = 0, 1  # the first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read
 

@@ -30,9 +30,9 @@ class Perplexity(NamedTuple):
     tokens: int  # predicted by each direction: the words, and an end for each sentence
     sentences: int
     unknown: float  # the share of tokens that are <UNK> to the model
-    forward: float
-    backward: float | None  # None for a model that reads one way
-    mean: float  # geometric: of the mean loss of both directions
+    forward: float | None  # None for a model that reads backward only
+    backward: float | None  # None for one that reads forward only
+    mean: float  # geometric: of the mean loss of all directions
 
 
 def perplexity(
@@ -59,15 +59,17 @@ def perplexity(
         read = predictor.carrying_state(sentences, rows=rows, passage=passage)
     else:
         read = predictor.from_fixed_state(sentences)
-    losses = np.zeros(predictor.model.config.directions)
+    directions = predictor.model.config.direction_names
+    losses = np.zeros(len(directions))
     tokens = unknown = count = 0
     for words, log_probabilities in read:
         counted = log_probabilities[:, :first_words]
         losses -= counted.sum(axis=1, dtype=np.float64)
         tokens += counted.shape[1]
         count += 1
-        for direction in (words, words[::-1])[: len(losses)]:
-            unknown += sum(not predictor.softmax.knows(word) for word in direction[:first_words])
+        for direction in directions:
+            predicted = words if direction == "forward" else words[::-1]
+            unknown += sum(not predictor.softmax.knows(word) for word in predicted[:first_words])
         if progress is not None:
             progress.advance(sentences=1, tokens=len(words))
     if tokens == 0:
@@ -80,12 +82,13 @@ def perplexity(
             InputWarning,
             stacklevel=2,
         )
+    each = {direction: _exp(loss / tokens) for direction, loss in zip(directions, losses, strict=True)}
     return Perplexity(
         tokens=tokens,
         sentences=count,
         unknown=share,
-        forward=_exp(losses[0] / tokens),
-        backward=_exp(losses[1] / tokens) if len(losses) == 2 else None,
+        forward=each.get("forward"),
+        backward=each.get("backward"),
         mean=_exp(losses.mean() / tokens),
     )
 

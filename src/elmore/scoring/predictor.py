@@ -1,4 +1,4 @@
-"""Reads sentences in both directions and says how probable each word was where it stood.
+"""Reads sentences in each direction and says how probable each word was where it stood.
 
 G directions, B rows, T steps, N positions of all rows, P vector size.
 """

@@ -1,4 +1,4 @@
-"""Text laid out for reading in both directions: steps, passages, and rows that are read side by side.
+"""Text laid out for reading in each direction: steps, passages, and rows that are read side by side.
 
 Forwards `<S> w1 … wn` is read and `w1 … wn </S>` predicted, backwards `</S> wn … w1` is read and `wn … w1 <S>`
 predicted, as in training: the last word of a sentence, read either way, is a target and never an input.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.config import ModelConfig
+from elmore.config import Direction, ModelConfig
 
 Words = Sequence[str]
 Passage = Sequence[Words]  # sentences that follow each other
@@ -38,9 +38,11 @@ def steps_of(passage: Passage, config: ModelConfig) -> list[Step]:
     >>> steps_of([["a", "b"]], ModelConfig())
     [(('<S>', 'a'), ('</S>', 'b')), (('a', 'b'), ('b', 'a')), (('b', '</S>'), ('a', '<S>'))]
     """
-    forward = (pairwise([config.begin, *words, config.end]) for words in passage)
-    backward = (pairwise([config.end, *words[::-1], config.begin]) for words in passage[::-1])
-    return list(zip(*map(chain.from_iterable, [forward, backward][: config.directions]), strict=True))
+    readings = {
+        "forward": (pairwise([config.begin, *words, config.end]) for words in passage),
+        "backward": (pairwise([config.end, *words[::-1], config.begin]) for words in passage[::-1]),
+    }
+    return list(zip(*(chain.from_iterable(readings[name]) for name in config.direction_names), strict=True))
 
 
 class Rows:
@@ -52,7 +54,7 @@ class Rows:
     def __init__(self, passages: Iterator[Passage], *, rows: int, config: ModelConfig) -> None:
         self._passages = enumerate(passages)
         self._config = config
-        self._rows = [_Row() for _ in range(rows)]  # as they stand in the last windows
+        self._rows = [_Row(config.direction_names) for _ in range(rows)]  # as they stand in the last windows
         self._free = [(0, number, row) for number, row in enumerate(self._rows)]  # a heap, by the steps given so far
         self._end = 0  # of the last windows, in steps
         self._done: dict[int, list[Predicted]] = {}
@@ -84,7 +86,8 @@ class Rows:
 class _Row:
     """Passages laid end to end, and what is known of them so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, directions: Sequence[Direction]) -> None:
+        self._directions = directions
         self.steps: list[Step] = []  # still to be read
         self._open: deque[tuple[int, Passage]] = deque()  # those whose end was not read yet, with their numbers
         self._scores: list[Scores] = []  # of the open passages
@@ -105,12 +108,13 @@ class _Row:
             number, passage = self._open.popleft()
             mine, rest = np.split(np.concatenate(self._scores, axis=1), [length], axis=1)
             self._scores, self._scored = [rest], rest.shape[1]
-            yield number, _by_sentence(passage, mine)
+            yield number, _by_sentence(passage, mine, self._directions)
 
 
-def _by_sentence(passage: Passage, scores: Scores) -> list[Predicted]:
+def _by_sentence(passage: Passage, scores: Scores, directions: Sequence[Direction]) -> list[Predicted]:
     ends = np.cumsum([len(words) + 1 for words in passage])
-    forward, *backward = scores
-    parts = [np.split(forward, ends[:-1])]
-    parts += [np.split(found, (ends[-1] - ends[:-1])[::-1])[::-1] for found in backward]
+    parts = [
+        np.split(found, ends[:-1]) if name == "forward" else np.split(found, (ends[-1] - ends[:-1])[::-1])[::-1]
+        for name, found in zip(directions, scores, strict=True)
+    ]
     return [Predicted(words, np.stack(found)) for words, *found in zip(passage, *parts, strict=True)]

@@ -21,11 +21,11 @@ class Candidate(NamedTuple):
 
 
 class Substitutes(NamedTuple):
-    """The most probable words, most probable first. A model that reads one way has only `forward`."""
+    """The most probable words, most probable first. A model that reads one way has only `forward` or `backward`."""
 
-    forward: list[Candidate]  # by what stands to the left
-    backward: list[Candidate] | None  # by what stands to the right
-    both: list[Candidate] | None
+    forward: list[Candidate] | None = None  # by what stands to the left
+    backward: list[Candidate] | None = None  # by what stands to the right
+    both: list[Candidate] | None = None
 
 
 def substitutes(
@@ -44,13 +44,15 @@ def substitutes(
     predictor = Predictor.of(model)
     left, right = _around(sentence, Tokenizer(predictor.model.card.text))
     # Any word may stand in between: neither direction reads it before it has predicted the place.
-    forward, *backward = predictor.hidden([*left, predictor.model.config.begin, *right])
-    hidden = [forward[len(left)], *(b[len(right)] for b in backward)]
-    found = [predictor.softmax.log_distribution(h) for h in hidden]
+    hidden = predictor.hidden([*left, predictor.model.config.begin, *right])
+    read_before = {"forward": len(left), "backward": len(right)}
+    found: dict[str, Tensor] = {
+        direction: predictor.softmax.log_distribution(own[read_before[direction]])
+        for direction, own in zip(predictor.model.config.direction_names, hidden, strict=True)
+    }
     if len(found) == 2:
-        found.append((found[0] + found[1]).log_softmax(dim=0))
-    lists = [_best(predictor, scores, top=top, specials=specials) for scores in found]
-    return Substitutes(*lists) if len(lists) == 3 else Substitutes(lists[0], None, None)
+        found["both"] = (found["forward"] + found["backward"]).log_softmax(dim=0)
+    return Substitutes(**{side: _best(predictor, own, top=top, specials=specials) for side, own in found.items()})
 
 
 def _best(predictor: Predictor, scores: Tensor, *, top: int, specials: bool) -> list[Candidate]:

@@ -16,17 +16,16 @@ from elmore.model import Model
 from elmore.progress import Progress
 from elmore.scoring.predictor import Predictor
 from elmore.scoring.rows import Predicted
-from elmore.scoring.softmax import Softmax
 
 COLUMNS = ("sentence", "position", "word", "in_vocabulary", "forward", "backward", "both")
 
 
 class LogProbabilities(NamedTuple):
-    """Of one sentence, word by word. A model that reads one way has only `forward`."""
+    """Of one sentence, word by word. A model that reads one way has only `forward` or only `backward`."""
 
     words: Sequence[str]
     in_vocabulary: list[bool]  # a word outside has the probability of <UNK>, which all such words share
-    forward: NDArray[np.floating]
+    forward: NDArray[np.floating] | None
     backward: NDArray[np.floating] | None
     both: NDArray[np.floating] | None
 
@@ -50,7 +49,7 @@ def surprisal(
         read = predictor.carrying_state(sentences, rows=1, passage=1)
     else:
         read = predictor.from_fixed_state(sentences)
-    return _scored(read, predictor.softmax, progress)
+    return _scored(read, predictor, progress)
 
 
 def write_table(scores: Iterable[LogProbabilities], file: TextIO) -> int:
@@ -69,11 +68,16 @@ def write_table(scores: Iterable[LogProbabilities], file: TextIO) -> int:
     return written
 
 
-def _scored(read: Iterator[Predicted], softmax: Softmax, progress: Progress | None) -> Iterator[LogProbabilities]:
-    for words, found in read:
+def _scored(read: Iterator[Predicted], predictor: Predictor, progress: Progress | None) -> Iterator[LogProbabilities]:
+    directions = predictor.model.config.direction_names
+    for words, scores in read:
         # Without the boundary that either reading ends with, and backwards turned round into the sentence's order.
-        forward, backward = found[0, :-1], found[1, -2::-1] if len(found) == 2 else None
-        both = None if backward is None else (forward + backward) / 2
-        yield LogProbabilities(words, [softmax.knows(word) for word in words], forward, backward, both)
+        found = {
+            direction: own[:-1] if direction == "forward" else own[-2::-1]
+            for direction, own in zip(directions, scores, strict=True)
+        }
+        forward, backward = found.get("forward"), found.get("backward")
+        both = None if forward is None or backward is None else (forward + backward) / 2
+        yield LogProbabilities(words, [predictor.softmax.knows(word) for word in words], forward, backward, both)
         if progress is not None:
             progress.advance(sentences=1, tokens=len(words))

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -60,12 +60,12 @@ class Board:
         self._writer = self._open(str(self.folder), purge_step=step + 1)
 
     def write(self, *, step: int, **values: Any) -> None:
-        """Add every number, and every number of a list by its place."""
+        """Add every number, and every number of a table by its name there."""
         assert self._writer is not None
         for name, value in values.items():
-            if isinstance(value, list | tuple):
-                for place, single in enumerate(value):
-                    self._writer.add_scalar(f"{name}/{place}", single, step)
+            if isinstance(value, Mapping):
+                for part, single in value.items():
+                    self._writer.add_scalar(f"{name}/{part}", single, step)
             elif isinstance(value, int | float):
                 self._writer.add_scalar(name, value, step)
 
@@ -110,6 +110,6 @@ def plot_log(log: Path, picture: Path) -> None:
 
 
 def _storable(value: Any) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_storable(single) for single in value]
+    if isinstance(value, Mapping):
+        return {name: _storable(single) for name, single in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
