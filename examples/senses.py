@@ -1,11 +1,12 @@
 """One word, two meanings: which uses of a word does a contextual vector find alike?
 
-    python examples/senses.py MODEL
+    python examples/senses.py [MODEL]
 
-Nearest neighbours of a marked word among the sentences of senses.txt, by the word alone and in its context.
+Nearest neighbours of a marked word among the words of senses.txt: by the word alone, and in its context.
 """
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,12 @@ from elmore import Embedder
 
 SENTENCES = Path(__file__).with_name("senses.txt").read_text(encoding="utf-8").splitlines()
 
-QUERIES = [
-    "The hunter took his [bow] and a few arrows.",
-    "The violinist took a [bow] and thanked the audience.",
-    "We saw a [play] at the new theatre.",
-    "The girls [play] tennis after school.",
-    "He swam to the other [bank] of the river.",
-    "The [bank] gave them a loan for the shop.",
-]
-MEANING = 2  # the second LSTM layer knows most of what a word means here
+QUERIES = {
+    "bow": ["The hunter took his [bow] and a few arrows.", "The violinist took a [bow] and thanked the audience."],
+    "play": ["We saw a [play] at the new theatre.", "The girls [play] tennis after school."],
+    "bank": ["He swam to the other [bank] of the river.", "The [bank] gave them a loan for the shop."],
+}
+WORD, MEANING = 0, 2  # layer 0 knows the word alone, the second LSTM layer most of what it means here
 SHOWN = 3
 
 
@@ -31,31 +29,42 @@ class Uses:
 
     def __init__(self, model: Embedder) -> None:
         self.model = model
-        layers = model.encode(SENTENCES, layers=[0, MEANING])
-        self.places = [(number, place) for number, vectors in enumerate(layers) for place in range(vectors.shape[1])]
-        self.vectors = np.concatenate(layers, axis=1)  # (2, all words, dim)
+        self.tokens = [model.tokenize(sentence) for sentence in SENTENCES]
+        self.places = [(number, place) for number, one in enumerate(self.tokens) for place in range(len(one.words))]
+        layers = np.concatenate(model.encode(SENTENCES, layers=[WORD, MEANING]), axis=1)
+        self.vectors = dict(zip((WORD, MEANING), layers, strict=True))  # each (all words, dim)
 
-    def nearest(self, query: str, layer: int) -> list[tuple[float, str]]:
-        """The words most like the one marked in the query: how alike, and the sentence with the word marked."""
-        asked = self.model.word_vector(query, layers=[0, MEANING])[layer]
-        alike = self.model.similarity(asked, self.vectors[layer])[0]
-        return [(float(alike[n]), self._marked(*self.places[n])) for n in np.argsort(-alike, kind="stable")[:SHOWN]]
+    def nearest_words(self, query: str) -> list[tuple[float, str]]:
+        """The words most like the one marked in the query, by layer 0: how alike, and how often they stand there."""
+        counts = Counter(self.tokens[number].words[place] for number, place in self.places)
+        alike = {self.tokens[number].words[place]: value for value, (number, place) in self._ranked(query, WORD)}
+        return [(value, f"{word}, in {counts[word]} places") for word, value in list(alike.items())[:SHOWN]]
+
+    def nearest_uses(self, query: str) -> list[tuple[float, str]]:
+        """The uses most like the one marked in the query: how alike, and the sentence with the word marked."""
+        return [(value, self._marked(*place)) for value, place in self._ranked(query, MEANING)[:SHOWN]]
+
+    def _ranked(self, query: str, layer: int) -> list[tuple[float, tuple[int, int]]]:
+        alike = self.model.similarity(self.model.word_vector(query, layers=layer), self.vectors[layer])[0]
+        return [(float(alike[n]), self.places[n]) for n in np.argsort(-alike, kind="stable")]
 
     def _marked(self, number: int, place: int) -> str:
-        start, end = self.model.tokenize(SENTENCES[number]).offsets[place]
+        start, end = self.tokens[number].offsets[place]
         return f"{SENTENCES[number][:start]}[{SENTENCES[number][start:end]}]{SENTENCES[number][end:]}"
 
 
 def show_meanings(uses: Uses) -> None:
-    for query in QUERIES:
-        print(f"\n{query}")
-        for title, layer in (("by the word alone (layer 0)", 0), (f"in context (layer {MEANING})", 1)):
-            print(f"  {title}")
-            for alike, sentence in uses.nearest(query, layer):
+    for word, queries in QUERIES.items():
+        print(f"\n{word}, by the word alone (layer {WORD}): the same vector wherever it stands")
+        for alike, found in uses.nearest_words(queries[0]):
+            print(f"    {alike:.2f}  {found}")
+        for query in queries:
+            print(f"  {query}  (layer {MEANING})")
+            for alike, sentence in uses.nearest_uses(query):
                 print(f"    {alike:.2f}  {sentence}")
 
 
 if __name__ == "__main__":
     embedder = Embedder.from_pretrained(sys.argv[1] if len(sys.argv) > 1 else None)
-    print(f"For each query, the {SHOWN} uses of a word most like it, among {len(SENTENCES)} sentences:")
+    print(f"The {SHOWN} nearest neighbours of a word, among all words of {len(SENTENCES)} sentences:")
     show_meanings(Uses(embedder))

@@ -45,7 +45,7 @@ def forward(x: Tensor, matrix: Tensor, lasts: Tensor, plan: Plan) -> tuple[Tenso
     values = x.new_empty(words, filters)
     places = torch.empty(words, filters, dtype=torch.int16, device=x.device)
     grid = (triton.cdiv(words, WORDS), triton.cdiv(filters, FILTERS))
-    _forward[grid](
+    _strongest_forward[grid](
         x, matrix.contiguous(), lasts, plan.order, plan.rounds, values, places, words, *_sizes(x, matrix),
         BLOCK_K=min(128, triton.next_power_of_2(matrix.shape[1])),
         WORDS=WORDS, PLACES=PLACES, FILTERS=FILTERS, num_warps=8,
@@ -62,11 +62,11 @@ def backward(d_values: Tensor, places: Tensor, x: Tensor, matrix: Tensor, plan: 
     shared = d_values.contiguous(), places, plan.order, plan.rounds
     groups = triton.cdiv(words, WORDS)
     sizes = {"BLOCK_K": block_k, "WORDS": WORDS, "PLACES": PLACES}
-    _backward_windows[(groups, triton.cdiv(seen, block_k))](
+    _strongest_to_windows[(groups, triton.cdiv(seen, block_k))](
         *shared, matrix.contiguous(), d_windows, words, d_windows.shape[1], filters, seen, **sizes,
         FILTERS=64, num_warps=8,
     )  # fmt: skip
-    _backward_matrix[(triton.cdiv(filters, FILTERS), triton.cdiv(seen, block_k), SPLITS)](
+    _strongest_to_filters[(triton.cdiv(filters, FILTERS), triton.cdiv(seen, block_k), SPLITS)](
         *shared, x, parts, words, groups, *_sizes(x, matrix), **sizes, FILTERS=FILTERS, SPLITS=SPLITS, num_warps=8
     )
     return d_windows, parts.sum(dim=0).to(matrix.dtype)
@@ -86,7 +86,7 @@ def _seen(x, word, place, k, words, characters, padded, size, seen):
 
 
 @triton.jit
-def _forward(
+def _strongest_forward(
     x, matrix, lasts, order, rounds, values, places, words, characters, padded, size, filters, seen,
     BLOCK_K: tl.constexpr, WORDS: tl.constexpr, PLACES: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
@@ -136,7 +136,7 @@ def _sparse(
 
 
 @triton.jit
-def _backward_windows(
+def _strongest_to_windows(
     d_values, places, order, rounds, matrix, d_windows, words, characters, filters, seen,
     BLOCK_K: tl.constexpr, WORDS: tl.constexpr, PLACES: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
@@ -158,7 +158,7 @@ def _backward_windows(
 
 
 @triton.jit
-def _backward_matrix(
+def _strongest_to_filters(
     d_values, places, order, rounds, x, parts, words, groups, characters, padded, size, filters, seen,
     BLOCK_K: tl.constexpr, WORDS: tl.constexpr, PLACES: tl.constexpr, FILTERS: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,21 @@ class HeldOut(NamedTuple):
     def mean(self) -> float:
         """The geometric mean of all directions."""
         return math.exp(sum(map(math.log, self.perplexities.values())) / len(self.perplexities))
+
+
+def as_fact(held_out: HeldOut | None) -> dict[str, Any] | None:
+    """A measurement as the card and a checkpoint have it.
+
+    >>> as_fact(HeldOut(600, {"forward": 50.0, "backward": 32.0}))
+    {'tokens': 600, 'mean': 40.0, 'each': {'forward': 50.0, 'backward': 32.0}}
+    """
+    if held_out is None:
+        return None
+    return {"tokens": held_out.tokens, "mean": round(held_out.mean, 4), "each": dict(held_out.perplexities)}
+
+
+def from_fact(fact: Mapping[str, Any] | None) -> HeldOut | None:
+    return None if fact is None else HeldOut(fact["tokens"], fact["each"])
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ from elmore.formats import Card, Checkpoint
 from elmore.network.language_model import LanguageModel
 from elmore.pretraining.beginning import Beginning
 from elmore.pretraining.corpus import Corpus
-from elmore.pretraining.evaluation import HeldOut
 from elmore.version import __version__
 
 
@@ -47,18 +46,3 @@ def finished_model(
             },
         ),
     )
-
-
-def as_fact(held_out: HeldOut | None) -> dict[str, Any] | None:
-    """A measurement as the card and a checkpoint have it.
-
-    >>> as_fact(HeldOut(600, {"forward": 50.0, "backward": 32.0}))
-    {'tokens': 600, 'mean': 40.0, 'each': {'forward': 50.0, 'backward': 32.0}}
-    """
-    if held_out is None:
-        return None
-    return {"tokens": held_out.tokens, "mean": round(held_out.mean, 4), "each": dict(held_out.perplexities)}
-
-
-def from_fact(fact: Mapping[str, Any] | None) -> HeldOut | None:
-    return None if fact is None else HeldOut(fact["tokens"], fact["each"])

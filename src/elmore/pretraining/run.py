@@ -21,9 +21,10 @@ from elmore.pretraining.beginning import Beginning
 from elmore.pretraining.capturing import capture, restore
 from elmore.pretraining.corpus import Corpus
 from elmore.pretraining.cost import most_memory, seconds_per_update
-from elmore.pretraining.evaluation import HeldOut, evaluate
-from elmore.pretraining.events import Evaluated, Event, Finished, Progressed, RolledBack, Started, Stopped
-from elmore.pretraining.finished import as_fact, finished_model, from_fact
+from elmore.pretraining.evaluation import HeldOut, as_fact, evaluate
+from elmore.pretraining.evaluations import Evaluations
+from elmore.pretraining.events import Event, Finished, Progressed, RolledBack, Started, Stopped
+from elmore.pretraining.finished import finished_model
 from elmore.pretraining.loop import Update, train
 from elmore.pretraining.run_folder import RunFolder
 from elmore.pretraining.sampling import LogUniformSampler
@@ -37,7 +38,6 @@ from elmore.training.watching import LossWatch
 MOST_ROLLBACKS = 3
 SECONDS_TO_STOP = 5.0  # about how long a run trains before it looks whether it is to stop
 SECONDS_OF_SILENCE = 10.0
-SAMPLE_TO_EVALUATE = 64  # windows
 
 
 class TrainingFailed(ElmoreError):
@@ -105,9 +105,13 @@ class Run:
         self.rate_share = 1.0
         self.watch = LossWatch()
         self.seconds = 0.0  # spent on updates
-        self.held_out: HeldOut | None = None
-        self.held_out_at = -1
-        self.before: HeldOut | None = None
+        self.evaluations = Evaluations(
+            self._evaluated,
+            corpus.heldout,
+            every=habits.evaluate_every or max(self.windows.per_epoch // training.accumulate, 1),
+            last=self.updates,
+            before=self._untouched_at(),
+        )
         self._stop_asked = False
 
     def stop(self) -> None:
@@ -245,32 +249,22 @@ class Run:
 
     def _next_stop(self, pace: float) -> int:
         """The next update after which something is saved or measured, or the run looks whether it is to stop."""
-        periods = (self.habits.checkpoint_every, self._evaluation_period())
-        stops = [(self.done // period + 1) * period for period in periods]
+        every = self.habits.checkpoint_every
+        stops = (self.done // every + 1) * every, self.evaluations.next_after(self.done)
         return min(self._phase()[1], self.done + max(int(SECONDS_TO_STOP / pace), 1), *stops)
 
-    def _evaluation_period(self) -> int:
-        per_epoch = max(self.windows.per_epoch // self.recipe.training.accumulate, 1)
-        return self.habits.evaluate_every or per_epoch
-
-    def _evaluate_if_due(self) -> Iterator[Evaluated]:
-        at_end = self.done == self.updates or (self.done > 0 and self.done % self._evaluation_period() == 0)
-        before = self.done == self._untouched_at()
-        if self.done == self.held_out_at or not (at_end or before):
+    def _evaluate_if_due(self) -> Iterator[Event]:
+        evaluated = self.evaluations.make_if_due(self.done)
+        if evaluated is None:
             return
-        held_out = self._evaluated(self.corpus.heldout)
-        if held_out is None:
-            return
-        self.held_out, self.held_out_at = held_out, self.done
-        self.before = held_out if before else self.before
         for log in self.logs:
             log.write(
                 step=self.done,
                 tokens=self._tokens_at(self.done),
-                heldout=held_out.mean,
-                heldout_each=held_out.perplexities,
+                heldout=evaluated.held_out.mean,
+                heldout_each=evaluated.held_out.perplexities,
             )
-        yield Evaluated(self.done, held_out, before)
+        yield evaluated
 
     def _evaluated(self, stream: NDArray[np.uint32]) -> HeldOut | None:
         precision = getattr(torch, self.recipe.training.precision)
@@ -298,7 +292,7 @@ class Run:
             self.done = last
         if done < self.updates:
             self._restore()
-            seconds += self._seconds_of_evaluations()
+            seconds += self.evaluations.seconds_after(self.done)
         part = self.corpus.manifest["parts"]["train"]
         softmax = self.model.softmax_weight.numel() + self.model.softmax_bias.numel()
         started = Started(
@@ -317,17 +311,6 @@ class Run:
             done=self.done,
         )
         return started, pace
-
-    def _seconds_of_evaluations(self) -> float:
-        """About how long all evaluations to come will take, from a sample of the held-out part."""
-        sample = self.corpus.heldout[: SAMPLE_TO_EVALUATE * self.plan.steps + 1]
-        began = time.monotonic()
-        found = self._evaluated(sample)
-        if found is None:
-            return 0.0
-        period = self._evaluation_period()
-        times = self.updates // period - self.done // period + (self.updates % period > 0)
-        return (time.monotonic() - began) * len(self.corpus.heldout) / found.tokens * times
 
     def _roll_back(self, failed: int, times: int) -> RolledBack:
         self._restore()
@@ -350,9 +333,7 @@ class Run:
             "skipped": sorted(self.skipped),
             "rate_share": self.rate_share,
             "seconds": self.seconds,
-            "held_out": as_fact(self.held_out),
-            "held_out_at": self.held_out_at,
-            "before": as_fact(self.before),
+            **self.evaluations.to_facts(),
         }
         self.team.led(lambda: self.checkpoints.save(self.done, Snapshot(tensors, progress)))
 
@@ -371,15 +352,15 @@ class Run:
         # What was learnt since, in this process, about too long steps is not forgotten.
         self.rate_share = min(self.rate_share, progress.get("rate_share", 1.0))
         self.seconds = progress.get("seconds", 0.0)
-        self.held_out, self.held_out_at = from_fact(progress.get("held_out")), progress.get("held_out_at", -1)
-        self.before = from_fact(progress.get("before"))
+        self.evaluations.restore(progress)
         self._enter_phase()
         restore(self.stepper, tensors, self.team)
 
     def _finish(self) -> Finished:
         """Write the model."""
         self.team.led(self._write_model)
-        return Finished(self.folder.model, self.folder.hdf5 if self.habits.hdf5 else None, self.held_out, self.before)
+        hdf5 = self.folder.hdf5 if self.habits.hdf5 else None
+        return Finished(self.folder.model, hdf5, self.evaluations.found, self.evaluations.found_before)
 
     def _write_model(self) -> None:
         facts = {
@@ -389,8 +370,8 @@ class Run:
             "seconds": round(self.seconds, 1),
             "skipped_windows": sorted(self.skipped),
             "rate_share": self.rate_share,
-            "heldout_perplexity": as_fact(self.held_out),
-            "heldout_perplexity_before": as_fact(self.before),
+            "heldout_perplexity": as_fact(self.evaluations.found),
+            "heldout_perplexity_before": as_fact(self.evaluations.found_before),
         }
         name = self.folder.path.resolve().name
         checkpoint = finished_model(self.model, self.beginning, self.corpus, name=name, facts=facts)
