@@ -16,7 +16,8 @@ from torch.autograd.function import once_differentiable
 
 from elmore.kernels.scores import normalize_
 
-SCORES_AT_ONCE = 2**27
+# On a GPU as many as memory has room for; on a CPU as many as stay in the cache until they have been used.
+SCORES_AT_ONCE = {"cuda": 2**27, "cpu": 2**21}
 
 
 class Candidates(NamedTuple):
@@ -86,7 +87,7 @@ class _Choice(NamedTuple):
     def parts(self, hidden: Tensor) -> Iterator[_Part]:
         """All positions, a chunk at a time."""
         exact = self.offsets.dtype
-        at_once = max(SCORES_AT_ONCE // len(self.rows), 1)
+        at_once = max(SCORES_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(self.rows), 1)
         for start in range(0, len(hidden), at_once):
             where = slice(start, start + at_once)
             true = (hidden[where].to(exact) * self.right[where].to(exact)).sum(-1) + self.right_offsets[where]
@@ -127,14 +128,16 @@ class _CrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
         hidden, targets, d_hidden, d_right, d_rows, d_offsets = ctx.saved_tensors
+        # Before they are spread over all classes, of which a sample has few.
+        d_right, d_rows, d_offsets = d_right * d_loss, d_rows * d_loss, d_offsets * d_loss
         if ctx.classes is None:
-            d_weight, d_bias = d_rows.clone(), d_offsets.clone()
+            d_weight, d_bias = d_rows, d_offsets
         else:
             d_weight = d_rows.new_zeros(ctx.weight_shape).index_copy_(0, ctx.classes, d_rows)
             d_bias = d_rows.new_zeros(ctx.weight_shape[0]).index_copy_(0, ctx.classes, d_offsets)
         d_weight.index_add_(0, targets, d_right[:, None] * hidden.to(d_right.dtype))
         d_bias.index_add_(0, targets, d_right)
-        return (d_hidden * d_loss).to(hidden.dtype), None, d_weight * d_loss, d_bias * d_loss, None
+        return (d_hidden * d_loss).to(hidden.dtype), None, d_weight, d_bias, None
 
 
 def _columns(classes: Tensor, vocabulary: int) -> Tensor:
