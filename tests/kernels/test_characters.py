@@ -1,4 +1,4 @@
-"""Two ways to the strongest responses, and a plain one in float64 that shares nothing with either."""
+"""Three ways to the strongest responses, and a plain one in float64 that shares nothing with any."""
 
 import subprocess
 import sys
@@ -10,21 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmore.kernels.characters import by_convolutions, by_products, strongest_responses
+from elmore.kernels import strongest_by_length
+from elmore.kernels.characters import by_convolutions, by_lengths, by_products, strongest_responses
 from reference.strategies import patiently, seeds
 
 LETTERS, SIZE = 11, 3
+WAYS = (by_convolutions, by_products, by_lengths)
 
 
 def random_word_part(
-    seed: int, *, widths: list[int], words: int = 4, characters: int = 7
+    seed: int, *, widths: list[int], words: int = 4, length: int = 7
 ) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
     random = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_()
 
-    letters = torch.randint(0, LETTERS, (words, characters), generator=random)
+    letters = torch.randint(0, LETTERS, (words, length), generator=random)
     return letters, draw(LETTERS, SIZE), [(draw(n + 1, SIZE, width), draw(n + 1)) for n, width in enumerate(widths)]
 
 
@@ -42,7 +44,7 @@ def plain_responses(letters: Tensor, table: Tensor, filters: list[tuple[Tensor, 
 several_widths = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize("way", [by_convolutions, by_products])
+@pytest.mark.parametrize("way", WAYS)
 @patiently
 @given(seed=seeds, widths=several_widths)
 def test_each_way_gives_the_maximum_over_all_places_a_filter_fits(way, seed, widths):
@@ -53,32 +55,54 @@ def test_each_way_gives_the_maximum_over_all_places_a_filter_fits(way, seed, wid
 
 @patiently
 @given(seed=seeds, widths=several_widths)
-def test_both_ways_have_the_same_gradients(seed, widths):
+def test_all_ways_have_the_same_gradients(seed, widths):
     letters, table, filters = random_word_part(seed, widths=widths)
+    assert_same_gradients(letters, table, filters)
+
+
+@pytest.mark.parametrize("at_once", [1, 2**20])
+def test_all_ways_have_the_same_gradients_of_words_with_much_padding_and_with_none(at_once, monkeypatch):
+    monkeypatch.setattr(strongest_by_length, "PRODUCTS_AT_ONCE", at_once)
+    letters, table, filters = random_word_part(4, widths=[1, 3, 5], words=12, length=9)
+    for row, own in enumerate([3, 1, 0, 3, 9, 8, 7, 5, 4, 3, 9, 6]):
+        letters[row, own:] = 10
+    assert_same_gradients(letters, table, filters)
+
+
+def assert_same_gradients(letters: Tensor, table: Tensor, filters: list[tuple[Tensor, Tensor]]) -> None:
     leaves = [table, *(part for pair in filters for part in pair)]
     slopes = torch.randn(len(letters), sum(len(bias) for _, bias in filters), dtype=torch.float64)
     convolved = torch.autograd.grad(by_convolutions(letters, table, filters), leaves, slopes)
-    multiplied = torch.autograd.grad(by_products(letters, table, filters), leaves, slopes)
-    for a, b in zip(convolved, multiplied, strict=True):
-        assert a.abs().sum() > 0
-        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
+    for way in (by_products, by_lengths):
+        gradients = torch.autograd.grad(way(letters, table, filters), leaves, slopes)
+        for a, b in zip(convolved, gradients, strict=True):
+            assert a.abs().sum() > 0
+            torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
 
 
-def test_padding_at_the_end_changes_neither_way():
-    letters, table, filters = random_word_part(1, widths=[1, 2, 4], characters=5)
+def test_padding_at_the_end_changes_no_way():
+    letters, table, filters = random_word_part(1, widths=[1, 2, 4], length=5)
     padded = torch.cat([letters, torch.zeros(4, 4, dtype=torch.int64)], dim=1)
     longer = torch.cat([padded, torch.zeros(4, 3, dtype=torch.int64)], dim=1)
-    for way in (by_convolutions, by_products):
+    for way in WAYS:
         torch.testing.assert_close(way(padded, table, filters), way(longer, table, filters), rtol=1e-12, atol=0)
 
 
-def test_products_follow_autocast():
+@pytest.mark.parametrize("way", [by_products, by_lengths])
+def test_products_follow_autocast(way):
     letters, table, filters = random_word_part(2, widths=[1, 3])
     table, filters = table.float(), [(weight.float(), bias.float()) for weight, bias in filters]
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = by_products(letters, table, filters)
+        rounded = way(letters, table, filters)
     assert rounded.dtype == torch.bfloat16
-    torch.testing.assert_close(rounded.float(), by_products(letters, table, filters), rtol=0.05, atol=0.1)
+    torch.testing.assert_close(rounded.float(), way(letters, table, filters), rtol=0.05, atol=0.1)
+
+
+def test_a_letter_again_and_again_gets_its_gradient_once():
+    """All windows of such a word are equals, and only one of them may be the strongest."""
+    _, table, filters = random_word_part(6, widths=[1, 2])
+    letters = torch.tensor([[5, 5, 5, 5, 5, 5, 0], [0, 0, 0, 0, 0, 0, 0]])
+    assert_same_gradients(letters, table, filters)
 
 
 def test_no_words_are_no_trouble():

@@ -31,11 +31,17 @@ def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float)
 
         triton_cell.cell_forward(x, r, bias, step, clip=clip)
         return
-    i, j, f, o = (x + r + bias[:, None]).to(step.before.dtype).chunk(4, dim=-1)
-    i, j, f, o = torch.sigmoid(i), torch.tanh(j), torch.sigmoid(f), torch.sigmoid(o)
-    step.gates.copy_(torch.cat([i, j, f, o], dim=-1))
-    step.after.copy_((f * step.before + i * j).clamp_(-clip, clip))
-    step.m.copy_(o * torch.tanh(step.after))
+    # Where nothing is rounded, in the tensors themselves.
+    rounded = x.dtype != step.before.dtype
+    gates = (x + r).to(step.before.dtype) if rounded else torch.add(x, r, out=step.gates)
+    gates += bias[:, None]
+    i, j, f, o = gates.chunk(4, dim=-1)
+    for squash, part in ((torch.sigmoid, i), (torch.tanh, j), (torch.sigmoid, f), (torch.sigmoid, o)):
+        squash(part, out=part)
+    torch.mul(f, step.before, out=step.after).addcmul_(i, j).clamp_(-clip, clip)
+    step.m.copy_(torch.tanh(step.after).mul_(o))
+    if gates is not step.gates:
+        step.gates.copy_(gates)
 
 
 def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: float) -> None:
@@ -48,11 +54,14 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: fl
     i, j, f, o = step.gates.to(d_c.dtype).chunk(4, dim=-1)
     d_m = d_m.to(d_c.dtype)
     squashed = torch.tanh(step.after)
-    d_c += d_m * o * (1 - squashed * squashed)
+    d_c += torch.ops.aten.tanh_backward(d_m * o, squashed)
     # Where the clip held the cell, its gradient stops.
     d_c.masked_fill_(step.after.abs() >= clip, 0)
-    d_i, d_j, d_f, d_o = d_c * j, d_c * i, d_c * step.before, d_m * squashed
-    d_z.copy_(torch.cat([d_i * i * (1 - i), d_j * (1 - j * j), d_f * f * (1 - f), d_o * o * (1 - o)], dim=-1))
+    d_i, d_j, d_f, d_o = d_z.chunk(4, dim=-1)
+    d_i.copy_(torch.ops.aten.sigmoid_backward(d_c * j, i))
+    d_j.copy_(torch.ops.aten.tanh_backward(d_c * i, j))
+    d_f.copy_(torch.ops.aten.sigmoid_backward(d_c * step.before, f))
+    d_o.copy_(torch.ops.aten.sigmoid_backward(d_m * squashed, o))
     d_c *= f
 
 

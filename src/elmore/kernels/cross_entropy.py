@@ -16,7 +16,8 @@ from torch.autograd.function import once_differentiable
 
 from elmore.kernels.scores import normalize_
 
-SCORES_AT_ONCE = 2**27
+# On a GPU as many as memory has room for; on a CPU as many as stay in the cache until they have been used.
+SCORES_AT_ONCE = {"cuda": 2**27, "cpu": 2**21}
 
 
 class Candidates(NamedTuple):
@@ -95,7 +96,7 @@ class _Choice(NamedTuple):
     def parts(self, hidden: Tensor) -> Iterator[_Part]:
         """All positions, a chunk at a time."""
         exact = self.offsets.dtype
-        at_once = max(SCORES_AT_ONCE // len(self.rows), 1)
+        at_once = max(SCORES_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(self.rows), 1)
         for group, vectors in enumerate(hidden):
             for start in range(0, len(vectors), at_once):
                 where = slice(start, start + at_once)

@@ -17,9 +17,14 @@ def normalize_(scores: Tensor, offsets: Tensor, true: Tensor, columns: Tensor) -
         from elmore.kernels import triton_scores
 
         return triton_scores.normalize_(scores, offsets, true, columns)
-    exact = scores.to(offsets.dtype) + offsets
-    places = torch.arange(scores.shape[1])
-    exact.masked_fill_(places == columns[:, None], float("-inf"))
-    total = torch.logaddexp(exact.logsumexp(-1), true)
-    scores.copy_(exact.sub_(total[:, None]).exp_())
-    return total
+    exact = scores.to(offsets.dtype)  # the scores themselves, if they are exact already
+    exact += offsets
+    repeated = (columns < scores.shape[1]).nonzero()[:, 0]
+    exact[repeated, columns[repeated]] = float("-inf")
+    highest = torch.maximum(exact.amax(-1), true)
+    exact.sub_(highest[:, None]).exp_()
+    sums = exact.sum(-1) + (true - highest).exp()
+    exact /= sums[:, None]
+    if exact is not scores:
+        scores.copy_(exact)
+    return highest + sums.log()

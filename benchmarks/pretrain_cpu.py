@@ -1,0 +1,200 @@
+"""How fast the small model is trained on a CPU, beside bilm-tf, the program that trained the first ELMo.
+
+    python benchmarks/pretrain_cpu.py PREPARED --peer CHECKOUT --peer-python PYTHON [--rounds 5] [--updates 3]
+
+CHECKOUT is a plain checkout of github.com/allenai/bilm-tf; PYTHON an interpreter with tensorflow-cpu and tf_keras. Both
+programs stay up and take turns, some updates each, so that what else the machine does slows down both. They read the
+same windows of a prepared corpus, in float32, with Adagrad and the original's rate, clip and dropout. Each does so in
+its own way: bilm-tf reads the characters of every token, Elmore those of every distinct word of a window.
+
+Prints a table, and appends a JSON line to benchmarks/results/pretrain_cpu.jsonl.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+import numpy as np
+import torch
+from pretrain_cpu_elmore import CONFIG, TRAINING
+
+from elmore import __version__
+from elmore.pretraining.corpus import Corpus
+from elmore.pretraining.windows import Window, WindowPlan, Windows
+from elmore.text.spelling import Speller
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "pretrain_cpu.jsonl"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path)
+    parser.add_argument("--peer", type=Path, required=True, help="a checkout of bilm-tf")
+    parser.add_argument("--peer-python", type=Path, required=True, help="an interpreter that has TensorFlow")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=3, help="of each program in a round")
+    parser.add_argument("--warmup", type=int, default=3, help="updates that are not timed")
+    parser.add_argument("--threads", type=int, default=2)
+    result = measure(parser.parse_args())
+    print(table(result))
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    corpus = Corpus.open(arguments.prepared)
+    plan = WindowPlan(rows=TRAINING.rows, steps=TRAINING.window)
+    reader = Windows(corpus.train, corpus.classes, plan)
+    windows = [reader[number] for number in range(arguments.warmup + arguments.rounds * arguments.updates)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_windows(folder, corpus, windows)
+        (folder / "options.json").write_text(json.dumps(peer_options(len(corpus.vocabulary), arguments.threads)))
+        threads = str(arguments.threads)
+        ours = [sys.executable, str(HERE / "pretrain_cpu_elmore.py"), str(arguments.prepared), threads]
+        theirs = [str(arguments.peer_python), str(HERE / "pretrain_cpu_bilm_tf.py"), str(arguments.peer), name]
+        rates: dict[str, list[float]] = {"bilm-tf": [], "elmore": []}
+        losses: dict[str, list[float]] = {"bilm-tf": [], "elmore": []}
+        with Program(theirs) as peer, Program(ours) as elmore:
+            programs = {"bilm-tf": peer, "elmore": elmore}
+            for program in programs.values():
+                program.update(arguments.warmup)
+            for _ in range(arguments.rounds):
+                for who, program in programs.items():
+                    answer = program.update(arguments.updates)
+                    rates[who].append(plan.tokens * arguments.updates / answer["seconds"])
+                    losses[who].append(round(answer["loss"], 3))
+            tensorflow = peer.versions["tensorflow"]
+    medians = {who: round(median(several)) for who, several in rates.items()}
+    return {
+        "benchmark": "pretrain_cpu",
+        "tokens_per_second": medians,
+        "ratio": round(median(rates["elmore"]) / median(rates["bilm-tf"]), 2),
+        "each_round": {who: [round(rate) for rate in several] for who, several in rates.items()},
+        "losses": losses,
+        "rounds": arguments.rounds,
+        "updates_per_round": arguments.updates,
+        "threads": arguments.threads,
+        "cores": os.cpu_count(),
+        "size": "small",
+        "rows": plan.rows,
+        "steps": plan.steps,
+        "negatives": TRAINING.negatives,
+        "classes": len(corpus.vocabulary),
+        "distinct_words": int(median(len(window.types) for window in windows)),
+        "optimizer": TRAINING.optimizer,
+        "precision": TRAINING.precision,
+        "elmore": __version__,
+        "torch": torch.__version__,
+        "tensorflow": tensorflow,
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
+
+
+class Program:
+    """One of the two programs, up and waiting between its turns."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        # What it says besides its answers is of use only if it fails.
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # open as long as the program is up
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True
+        )
+        self.versions: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        answer = self._answer()
+        while "ready" not in answer:
+            self.versions |= answer
+            answer = self._answer()
+        return self
+
+    def update(self, number: int) -> dict[str, Any]:
+        """Do some updates: how long they took, and the loss of the last."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._said.seek(0)
+            raise SystemExit(f"{self._process.args} ended early:\n{self._said.read()[-2000:]}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._said.close()
+
+
+def write_windows(folder: Path, corpus: Corpus, windows: Sequence[Window]) -> None:
+    """Write the windows as bilm-tf's side reads them."""
+    read = np.stack([window.types[window.inputs] for window in windows])  # (updates, G, T, R)
+    types, where = np.unique(read, return_inverse=True)
+    alphabet = Speller(CONFIG).alphabet
+    assert alphabet is not None
+    np.save(folder / "characters.npy", alphabet.spell([corpus.types[number] for number in types]).numpy())
+    np.save(folder / "inputs.npy", where.reshape(read.shape))
+    np.save(folder / "targets.npy", np.stack([window.targets for window in windows]))
+
+
+def peer_options(classes: int, threads: int) -> dict[str, Any]:
+    """The same model and training in bilm-tf's words."""
+    characters = CONFIG.characters
+    assert characters is not None
+    return {
+        "bidirectional": True,
+        "char_cnn": {
+            "activation": characters.activation,
+            "embedding": {"dim": characters.embedding_dim},
+            "filters": characters.filters,
+            "max_characters_per_token": characters.max_characters,
+            "n_characters": characters.n_characters,
+            "n_highway": characters.n_highways,
+        },
+        "lstm": {
+            "cell_clip": CONFIG.cell_clip,
+            "dim": CONFIG.cell_dim,
+            "n_layers": CONFIG.lstm_layers,
+            "proj_clip": CONFIG.projection_clip,
+            "projection_dim": CONFIG.vector_dim,
+            "use_skip_connections": CONFIG.skip_connections,
+        },
+        "dropout": TRAINING.dropout,
+        "all_clip_norm_val": TRAINING.clip,
+        "learning_rate": TRAINING.learning_rate,
+        "n_epochs": 10,
+        "batch_size": TRAINING.rows,
+        "unroll_steps": TRAINING.window,
+        "n_negative_samples_batch": TRAINING.negatives,
+        "n_tokens_vocab": classes,
+        "threads": threads,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    lines = ["| program | tokens/s, median | slowest and fastest round |", "|---|--:|--:|"]
+    for who, rate in result["tokens_per_second"].items():
+        rounds = result["each_round"][who]
+        lines.append(f"| {who} | {rate:,} | {min(rounds):,} to {max(rounds):,} |")
+    return "\n".join([*lines, f"\nElmore is {result['ratio']} times as fast."])
+
+
+if __name__ == "__main__":
+    main()
