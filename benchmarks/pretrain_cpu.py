@@ -4,8 +4,9 @@
 
 CHECKOUT is a plain checkout of github.com/allenai/bilm-tf; PYTHON an interpreter with tensorflow-cpu and tf_keras. Both
 programs stay up and take turns, some updates each, so that what else the machine does slows down both. They read the
-same windows of a prepared corpus, in float32, with Adagrad and the original's rate, clip and dropout. Each does so in
-its own way: bilm-tf reads the characters of every token, Elmore those of every distinct word of a window.
+same windows of a prepared corpus, with Adagrad and the original's rate, clip and dropout. Each does so in its own way:
+bilm-tf reads the characters of every token, Elmore those of every distinct word of a window, in float32 as bilm-tf
+does, and in bfloat16.
 
 Prints a table, and appends a JSON line to benchmarks/results/pretrain_cpu.jsonl.
 """
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -32,6 +34,8 @@ from elmore.pretraining.windows import Window, WindowPlan, Windows
 from elmore.text.spelling import Speller
 
 HERE = Path(__file__).resolve().parent
+PEER = "bilm-tf"
+PRECISIONS = ("float32", "bfloat16")
 RESULTS = HERE / "results" / "pretrain_cpu.jsonl"
 
 
@@ -63,10 +67,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         threads = str(arguments.threads)
         ours = [sys.executable, str(HERE / "pretrain_cpu_elmore.py"), str(arguments.prepared), threads]
         theirs = [str(arguments.peer_python), str(HERE / "pretrain_cpu_bilm_tf.py"), str(arguments.peer), name]
-        rates: dict[str, list[float]] = {"bilm-tf": [], "elmore": []}
-        losses: dict[str, list[float]] = {"bilm-tf": [], "elmore": []}
-        with Program(theirs) as peer, Program(ours) as elmore:
-            programs = {"bilm-tf": peer, "elmore": elmore}
+        rates: dict[str, list[float]] = {PEER: [], **{f"elmore, {precision}": [] for precision in PRECISIONS}}
+        losses: dict[str, list[float]] = {who: [] for who in rates}
+        with ExitStack() as up:
+            commands = [theirs, *([*ours, precision] for precision in PRECISIONS)]
+            programs = {who: up.enter_context(Program(command)) for who, command in zip(rates, commands, strict=True)}
             for program in programs.values():
                 program.update(arguments.warmup)
             for _ in range(arguments.rounds):
@@ -74,12 +79,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                     answer = program.update(arguments.updates)
                     rates[who].append(plan.tokens * arguments.updates / answer["seconds"])
                     losses[who].append(round(answer["loss"], 3))
-            tensorflow = peer.versions["tensorflow"]
+            tensorflow = programs[PEER].versions["tensorflow"]
     medians = {who: round(median(several)) for who, several in rates.items()}
     return {
         "benchmark": "pretrain_cpu",
         "tokens_per_second": medians,
-        "ratio": round(median(rates["elmore"]) / median(rates["bilm-tf"]), 2),
+        "ratio": {
+            who: round(median(several) / median(rates[PEER]), 2) for who, several in rates.items() if who != PEER
+        },
         "each_round": {who: [round(rate) for rate in several] for who, several in rates.items()},
         "losses": losses,
         "rounds": arguments.rounds,
@@ -93,7 +100,6 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "classes": len(corpus.vocabulary),
         "distinct_words": int(median(len(window.types) for window in windows)),
         "optimizer": TRAINING.optimizer,
-        "precision": TRAINING.precision,
         "elmore": __version__,
         "torch": torch.__version__,
         "tensorflow": tensorflow,
@@ -193,7 +199,8 @@ def table(result: dict[str, Any]) -> str:
     for who, rate in result["tokens_per_second"].items():
         rounds = result["each_round"][who]
         lines.append(f"| {who} | {rate:,} | {min(rounds):,} to {max(rounds):,} |")
-    return "\n".join([*lines, f"\nElmore is {result['ratio']} times as fast."])
+    lines += [f"\n{who}: {ratio} times as fast as {PEER}" for who, ratio in result["ratio"].items()]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Updates of Elmore's trainer, some at a time, for `pretrain_cpu.py`.
 
-    python benchmarks/pretrain_cpu_elmore.py PREPARED THREADS
+    python benchmarks/pretrain_cpu_elmore.py PREPARED THREADS PRECISION
 
 A line on standard input says how many updates to do; a JSON line on standard output, how long they took.
 """
@@ -8,6 +8,7 @@ A line on standard input says how many updates to do; a JSON line on standard ou
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,8 +28,9 @@ CONFIG = SIZES["small"]
 TRAINING = Training(optimizer="adagrad", learning_rate=0.2, warmup=0, final_rate=1.0)
 
 
-def main(prepared: Path, threads: int) -> None:
+def main(prepared: Path, threads: int, precision: str) -> None:
     torch.set_num_threads(threads)
+    training = replace(TRAINING, precision=precision)
     corpus = Corpus.open(prepared)
     sampler = LogUniformSampler(classes=len(corpus.vocabulary), number=TRAINING.negatives)
     windows = Windows(corpus.train, corpus.classes, WindowPlan(rows=TRAINING.rows), sampler=sampler)
@@ -39,8 +41,8 @@ def main(prepared: Path, threads: int) -> None:
     stepper = Stepper(
         model,
         words,
-        TRAINING,
-        rows=TRAINING.rows,
+        training,
+        rows=training.rows,
         characters_needed=speller.characters_needed(words.characters).numpy(),
         class_probabilities=sampler.probabilities,
     )
@@ -58,4 +60,4 @@ def _answer(**values: object) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

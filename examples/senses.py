@@ -38,7 +38,7 @@ class Uses:
         """The words most like the one marked in the query, by layer 0: how alike, and how often they stand there."""
         counts = Counter(self.tokens[number].words[place] for number, place in self.places)
         alike = {self.tokens[number].words[place]: value for value, (number, place) in self._ranked(query, WORD)}
-        return [(value, f"{word}, in {counts[word]} places") for word, value in list(alike.items())[:SHOWN]]
+        return [(value, f"{word} ×{counts[word]}") for word, value in list(alike.items())[:SHOWN]]
 
     def nearest_uses(self, query: str) -> list[tuple[float, str]]:
         """The uses most like the one marked in the query: how alike, and the sentence with the word marked."""

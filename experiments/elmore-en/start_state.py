@@ -12,6 +12,7 @@ import argparse
 import json
 import lzma
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,17 @@ def main() -> None:
     parser.add_argument("warm")
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--tasks", type=Path, default=TASKS)
-    parser.add_argument("--pairs", type=int, default=4000, help="training pairs that the thresholds are found on")
+    parser.add_argument("--pairs", type=int, default=2000, help="training pairs that the thresholds are found on")
+    parser.add_argument("--sentences", type=int, default=2000, help="sentences of each text")
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
     for name, path in (("zeros", arguments.zeros), ("warm", arguments.warm)):
         model = Embedder.from_pretrained(path)
         results[name] = {"start": model.model.card.start_state_from or "zeros"}
         for text in arguments.texts:
-            results[name][f"first words, {text.name.split('.')[0]}"] = round(first_words(model, text), 2)
+            results[name][f"first words, {text.name.split('.')[0]}"] = round(
+                first_words(model, text, sentences=arguments.sentences), 2
+            )
         for layer, accuracy in words_in_context(model, arguments.tasks, pairs=arguments.pairs).items():
             results[name][f"same meaning, {layer}"] = round(accuracy, 4)
         print(json.dumps({name: results[name]}, indent=2), flush=True)
@@ -47,10 +51,11 @@ def main() -> None:
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def first_words(model: Embedder, text: Path) -> float:
+def first_words(model: Embedder, text: Path, *, sentences: int) -> float:
     """The perplexity of the first words, the mean of both directions, each sentence from the model's own start."""
-    sentences = (sentence.words for _, sentence in read_sentences(text, style=model.model.card.text))
-    return perplexity(model.model, sentences, state="fixed", first_words=FIRST_WORDS).mean
+    read = islice(read_sentences(text, style=model.model.card.text), sentences)
+    words = (sentence.words for _, sentence in read)
+    return perplexity(model.model, words, state="fixed", first_words=FIRST_WORDS).mean
 
 
 def words_in_context(model: Embedder, folder: Path, *, pairs: int) -> dict[str, float]:

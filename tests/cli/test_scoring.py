@@ -57,7 +57,7 @@ class TestPerplexity:
         assert result.stdout.splitlines()[:3] == [
             "tokens    139 (words and the ends of sentences), in 5 sentences",
             "<UNK>     34.53%",
-            "state     carried on in 64 rows that take 32 sentences at a time",
+            "state     carried on in 64 rows that take 256 sentences at a time",
         ]
         assert [line.split()[0] for line in result.stdout.splitlines()[3:]] == ["forward", "backward", "mean"]
 

@@ -70,7 +70,7 @@ def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, t
     assert list(prints) == list(range(1, 15))
     assert all(torch.equal(a, b) for a, b in zip(prints[6], own, strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(prints[7], own, strict=True) if b.numel() > 1000)
-    assert run.before is not None
+    assert run.evaluations.found_before is not None
     assert run.beginning.init["softmax"] == "fresh"
 
 

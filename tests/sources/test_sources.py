@@ -38,15 +38,21 @@ def test_a_shipped_model_is_found_by_its_name(tmp_path, monkeypatch):
     assert known_names()[:2] == ["english", "small"]
 
 
-def test_without_a_name_the_missing_default_model_is_explained():
-    with pytest.raises(NotFound, match=r"no model is shipped .* name a folder, .* small, .* tiny-random to try"):
+def test_without_a_name_it_is_the_model_inside():
+    assert find().path == find("elmore-en").path
+    assert known_names()[0] == "elmore-en"
+
+
+def test_an_installation_without_its_model_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(elmore.sources, "_SHIPPED", tmp_path)
+    with pytest.raises(NotFound, match=r"^elmore-en, .*, is missing from .*; install .*, or name a folder, .* small, "):
         find()
 
 
 def test_a_slip_in_a_name_is_answered_with_the_right_one():
     with pytest.raises(NotFound, match=r"^orginal: no such file or folder.*did you mean original"):
         find("orginal")
-    with pytest.raises(NotFound, match=r"\(known are tiny-random, small, medium, .* and \d+ more\)"):
+    with pytest.raises(NotFound, match=r"\(known are tiny-random, elmore-en, small, .* and \d+ more\)"):
         find("something else")
 
 

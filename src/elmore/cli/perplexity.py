@@ -41,7 +41,7 @@ def perplexity(
     passage: Annotated[
         int,
         typer.Option(help="Sentences a row takes at a time when the state is carried; 1, with --rows 1, as bilm-tf."),
-    ] = 32,
+    ] = 256,
     first_words: Annotated[
         int | None, typer.Option(help="Count only so many words of each sentence, the first each direction predicts.")
     ] = None,

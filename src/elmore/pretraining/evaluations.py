@@ -49,8 +49,10 @@ class Evaluations:
 
     def seconds_after(self, done: int) -> float:
         """About how long all evaluations to come will take, from a sample of the held-out part."""
+        sample = self._stream[: PLACES_OF_A_SAMPLE + 1]
+        self._measure(sample)  # sets up what the first evaluation needs
         began = time.monotonic()
-        found = self._measure(self._stream[: PLACES_OF_A_SAMPLE + 1])
+        found = self._measure(sample)
         if found is None:
             return 0.0
         times = self._last // self.every - done // self.every + (self._last % self.every > 0)

@@ -20,7 +20,8 @@ from elmore.progress import Progress
 from elmore.scoring.predictor import Predictor
 
 DEFAULT_ROWS = 64
-DEFAULT_PASSAGE = 32
+# Where a row takes up another passage, it knows nothing of what it reads: with 32, documents seem some 3 % less likely.
+DEFAULT_PASSAGE = 256
 MUCH_UNKNOWN = 0.2
 
 

@@ -20,7 +20,7 @@ __all__ = ["Located", "find", "find_pair", "known_names"]
 
 DEFAULT = "elmore-en"
 
-_SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data; none yet
+_SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data
 
 
 def find(name: str | Path | None = None) -> Located:
@@ -32,8 +32,8 @@ def find(name: str | Path | None = None) -> Located:
         if shipped := _find_shipped(DEFAULT):
             return shipped
         raise NotFound(
-            "no model is shipped with this version of Elmore yet; name a folder, an archive or an address, "
-            f"one of {shortened(known_names())}, or tiny-random to try things out"
+            f"{DEFAULT}, the model that comes with Elmore, is missing from {_SHIPPED}; install Elmore again, or name "
+            f"a folder, an archive, an address, or one of {shortened(known_names())}"
         )
     resolvers = [find_local] if isinstance(name, Path) else _RESOLVERS
     for resolve in resolvers:
@@ -55,7 +55,7 @@ def known_names() -> list[str]:
     """The names that `find` knows beside paths and addresses, those shipped first.
 
     >>> known_names()[:4]
-    ['small', 'medium', 'original', 'original-5.5B']
+    ['elmore-en', 'small', 'medium', 'original']
     """
     return [*_shipped_names(), *PUBLISHED]
 

@@ -90,6 +90,7 @@ def plot_log(log: Path, picture: Path) -> None:
     """Draw the loss, and the perplexity on the held-out part, against the words read."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
     except ImportError:
         raise MissingExtra("the picture of the loss", library="matplotlib", extra="plots") from None
     entries = read_log(log)
@@ -103,6 +104,10 @@ def plot_log(log: Path, picture: Path) -> None:
         right = axes.twinx()
         right.plot([e["tokens"] / 1e6 for e in held_out], [e["heldout"] for e in held_out], "o-", color="#cc6677")
         right.set_yscale("log")
+        # 40 and 60, not powers of ten: a whole training may lie within one.
+        right.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
+        right.yaxis.set_major_formatter(ScalarFormatter())
+        right.yaxis.set_minor_formatter(NullFormatter())
         right.set_ylabel("perplexity on the held-out part (full softmax)", color="#cc6677")
         right.spines["top"].set_visible(False)
     with writing(picture) as unfinished:
