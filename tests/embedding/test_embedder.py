@@ -152,7 +152,7 @@ def test_several_marked_words_give_their_mean(tiny: Embedder) -> None:
 
 @pytest.mark.parametrize("sentence", ["no mark", "[two] [marks]", "empty []", ["no", "mark"]])
 def test_a_sentence_without_one_mark_is_refused(tiny: Embedder, sentence: str | list[str]) -> None:
-    with pytest.raises(InputError, match="exactly one word"):
+    with pytest.raises(InputError, match=r"exactly one place|hold no word"):
         tiny.word_vector(sentence)
 
 
@@ -304,7 +304,7 @@ class TestHardInput:
 
 
 def test_brackets_around_nothing_but_blanks_are_refused(tiny: Embedder) -> None:
-    with pytest.raises(InputError, match="mark exactly one word"):
+    with pytest.raises(InputError, match=r"exactly one place|hold no word"):
         tiny.word_vector("a [ ] bow")
 
 

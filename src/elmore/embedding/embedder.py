@@ -1,7 +1,6 @@
 """The Embedder: sentences become arrays of word vectors."""
 
 import copy
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -22,6 +21,7 @@ from elmore.model import Model, load, save
 from elmore.network.layers import Layers
 from elmore.progress import progress_bar
 from elmore.text.batch import Batch
+from elmore.text.brackets import pointed_at
 from elmore.text.checks import warnings_about
 from elmore.text.tokenizing import Tokenizer, Tokens
 
@@ -194,9 +194,11 @@ class Embedder:
         >>> model.word_vector("He was wielding a [bow] and arrow .", layers="top").shape
         (32,)
         """
-        words, marked = self._marked(sentence)
+        words, held = pointed_at(sentence if isinstance(sentence, str) else self.words(sentence), self.tokenizer)
+        if not held:
+            raise InputError(f"the brackets hold no word, in {sentence!r}; as in 'I took a [bow] .'")
         vectors = self.encode([words], layers=layers)[0]
-        mean: Vectors = vectors[..., marked, :].mean(axis=-2)
+        mean: Vectors = vectors[..., held, :].mean(axis=-2)
         return mean
 
     def similarity(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.floating]:
@@ -233,24 +235,6 @@ class Embedder:
         for message in warnings_about(sample, self.model.card.text):
             warnings.warn(message, InputWarning, stacklevel=4)
         return chain(sample, sentences)
-
-    def _marked(self, sentence: Sentence) -> tuple[list[str], list[int]]:
-        """The words of a sentence without its brackets, and which of them the brackets held."""
-        if isinstance(sentence, str):
-            if len(found := list(re.finditer(r"\[([^\[\]]+)\]", sentence))) == 1:
-                start, end = found[0].span()
-                text = sentence[:start] + found[0][1] + sentence[end:]
-                words, offsets = self.tokenize(text)
-                last = end - 2
-                if marked := [i for i, (left, right) in enumerate(offsets) if left < last and right > start]:
-                    return words, marked
-        else:
-            words = self.words(sentence)
-            marked = [i for i, word in enumerate(words) if len(word) > 2 and word[0] == "[" and word[-1] == "]"]
-            if len(marked) == 1:
-                words[marked[0]] = words[marked[0]][1:-1]
-                return words, marked
-        raise InputError(f"mark exactly one word with [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -1,6 +1,5 @@
 """What the model would put in a place of a sentence: from its left, from its right, and from both sides."""
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from torch import Tensor
 from elmore.errors import InputError
 from elmore.model import Model
 from elmore.scoring.predictor import Predictor
+from elmore.text.brackets import pointed_at
 from elmore.text.tokenizing import Tokenizer
 
 
@@ -42,7 +42,8 @@ def substitutes(
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
     predictor = Predictor.of(model)
-    left, right = _around(sentence, Tokenizer(predictor.model.card.text))
+    words, held = pointed_at(sentence, Tokenizer(predictor.model.card.text))
+    left, right = words[: held.start], words[held.stop :]
     # Any word may stand in between: neither direction reads it before it has predicted the place.
     hidden = predictor.hidden([*left, predictor.model.config.begin, *right])
     read_before = {"forward": len(left), "backward": len(right)}
@@ -64,27 +65,3 @@ def _best(predictor: Predictor, scores: Tensor, *, top: int, specials: bool) -> 
     best = scores.topk(min(top, len(scores)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     return [Candidate(vocabulary.words[number], probability) for number, probability in pairs]
-
-
-def _around(sentence: str | Sequence[str], tokenizer: Tokenizer) -> tuple[list[str], list[str]]:
-    """The words before and after the brackets.
-
-    >>> from elmore.text.style import TextStyle
-    >>> _around("I took a [bow].", Tokenizer(TextStyle()))
-    (['I', 'took', 'a'], ['.'])
-    """
-    if isinstance(sentence, str):
-        if len(found := re.findall(r"\[[^\[\]]*\]", sentence)) == 1:
-            start = sentence.index(found[0])
-            # Tokenised with what the brackets held, since a tokeniser looks at the neighbours of a mark.
-            words, offsets = tokenizer.tokenize(sentence.replace(found[0], found[0][1:-1]))
-            end = start + len(found[0]) - 2
-            before = sum(right <= start for _, right in offsets)
-            after = sum(left >= end for left, _ in offsets)
-            return words[:before], words[len(words) - after :]
-    else:
-        words = list(sentence)
-        marked = [place for place, word in enumerate(words) if word[:1] == "[" and word[-1:] == "]"]
-        if len(marked) == 1:
-            return words[: marked[0]], words[marked[0] + 1 :]
-    raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")

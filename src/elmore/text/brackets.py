@@ -1,0 +1,40 @@
+"""A word in [brackets]: how a user points at a place in a sentence."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from elmore.errors import InputError
+from elmore.text.tokenizing import Tokenizer
+
+
+class Pointed(NamedTuple):
+    """The words of a sentence without its brackets, and which of them the brackets held."""
+
+    words: list[str]
+    held: range  # empty if the brackets are
+
+
+def pointed_at(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Pointed:
+    """Find the one place in brackets, in a string or as one word of a list.
+
+    >>> from elmore.text.style import TextStyle
+    >>> pointed_at("I took a [bow].", Tokenizer(TextStyle()))
+    Pointed(words=['I', 'took', 'a', 'bow', '.'], held=range(3, 4))
+    >>> pointed_at(["I", "took", "a", "[]", "."], Tokenizer(TextStyle()))
+    Pointed(words=['I', 'took', 'a', '.'], held=range(3, 3))
+    """
+    if isinstance(sentence, str):
+        if len(found := list(re.finditer(r"\[([^\[\]]*)\]", sentence))) == 1:
+            start, end = found[0].span()
+            # Tokenised with what the brackets held, since a tokeniser looks at the neighbours of a mark.
+            words, offsets = tokenizer.tokenize(sentence[:start] + found[0][1] + sentence[end:])
+            before = sum(right <= start for _, right in offsets)
+            after = sum(left >= end - 2 for left, _ in offsets)
+            return Pointed(words, range(before, len(words) - after))
+    else:
+        places = [place for place, word in enumerate(sentence) if word[:1] == "[" and word[-1:] == "]"]
+        if len(places) == 1:
+            place, inside = places[0], [word for word in (sentence[places[0]][1:-1],) if word]
+            return Pointed([*sentence[:place], *inside, *sentence[place + 1 :]], range(place, place + len(inside)))
+    raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
