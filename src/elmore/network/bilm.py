@@ -75,17 +75,23 @@ class BiLM(nn.Module):
         x = vectors[batch.positions]  # (B, T, P)
         # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
         x = torch.stack([turned(x, name, batch.lengths) for name in self.config.direction_names])  # (G, B, T, P)
-        start = state.select(order)
+        outputs, after = self.climb(x, batch.lengths, state.select(order), depth=depth)
+        return Layers(batch, vectors, outputs, directions=self.config.direction_names), after.select(restore)
+
+    def climb(
+        self, x: Tensor, lengths: tuple[int, ...], state: State, *, depth: int | None = None
+    ) -> tuple[list[Tensor], State]:
+        """The outputs of each LSTM layer, from inputs (G, B, T, P), each direction in its own reading order."""
         outputs: list[Tensor] = []
         ends: list[tuple[Tensor, Tensor]] = []
         for number, layer in enumerate(self.lstm[:depth]):
-            y, end = layer(x, batch.lengths, (start.h[number], start.c[number]))
+            y, end = layer(x, lengths, (state.h[number], state.c[number]))
             x = x + y if self.config.skip_connections and number > 0 else y
             outputs.append(x)
             ends.append(end)
         untouched = range(len(ends), self.config.lstm_layers)
         after = State(
-            torch.stack([h for h, _ in ends] + [start.h[k] for k in untouched]),
-            torch.stack([c for _, c in ends] + [start.c[k] for k in untouched]),
+            torch.stack([h for h, _ in ends] + [state.h[k] for k in untouched]),
+            torch.stack([c for _, c in ends] + [state.c[k] for k in untouched]),
         )
-        return Layers(batch, vectors, outputs, directions=self.config.direction_names), after.select(restore)
+        return outputs, after

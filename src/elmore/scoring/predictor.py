@@ -92,13 +92,8 @@ class Predictor:
         there = torch.arange(lengths[0], device=vectors.device) < self._tensor(lengths)[:, None]  # (B, T)
         x = vectors.new_zeros(len(read), *there.shape, vectors.shape[-1])
         x[:, there] = vectors  # (G, B, T, P)
-        ends = []
-        for number, layer in enumerate(self.model.network.lstm):
-            y, end = layer(x, lengths, (state.h[number], state.c[number]))
-            x = x + y if self.model.config.skip_connections and number > 0 else y
-            ends.append(end)
-        after = State(torch.stack([h for h, _ in ends]), torch.stack([c for _, c in ends]))
-        return x[:, there], after
+        outputs, after = self.model.network.climb(x, lengths, state)
+        return outputs[-1][:, there], after
 
     def _tensor(self, numbers: Sequence[object]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)
