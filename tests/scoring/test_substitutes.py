@@ -27,11 +27,13 @@ def test_probabilities_are_those_of_the_word_in_its_place(toy: Model) -> None:
         assert dict(found.backward)[word] == pytest.approx(np.exp(scores.backward[5]), rel=1e-4)
 
 
-def test_both_sides_are_the_product_made_to_sum_to_one(toy: Model) -> None:
+def test_both_sides_are_the_product_over_what_is_probable_anyway_made_to_sum_to_one(toy: Model) -> None:
     forward, backward, both = substitutes(toy, SENTENCE, top=99, specials=True)
     assert backward is not None
     assert both is not None
-    products = {word: probability * dict(backward)[word] for word, probability in forward}
+    assert toy.vocabulary is not None
+    anyway = {word: np.log((rank + 2) / (rank + 1)) for rank, word in enumerate(toy.vocabulary.words)}
+    products = {word: probability * dict(backward)[word] / anyway[word] for word, probability in forward}
     total = sum(products.values())
     for word, probability in both:
         assert probability == pytest.approx(products[word] / total, rel=1e-4)

@@ -33,7 +33,7 @@ def substitutes(
 ) -> None:
     """Tell which words MODEL would put in the brackets: by what is left of them, by what is right, and by both.
 
-    "Both" is the product of the two probabilities, made to sum to one.
+    "Both" is their product, divided by how probable the word is anyway, and made to sum to one.
     """
     from elmore.model import load
     from elmore.scoring.substitutes import substitutes as find

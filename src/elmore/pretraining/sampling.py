@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import InputError
+from elmore.text.vocabulary import log_uniform_probabilities
 
 
 class Negatives(NamedTuple):
@@ -36,7 +37,7 @@ class LogUniformSampler:
             )
         self.classes = classes
         self.number = number
-        self.probabilities = np.log1p(1 / (np.arange(classes) + 1.0)) / np.log(classes + 1.0)
+        self.probabilities = log_uniform_probabilities(classes)
 
     def draw(self, seed: Sequence[int]) -> Negatives:
         """Draw anew; the same seed gives the same classes."""

@@ -11,6 +11,7 @@ from elmore.model import Model
 from elmore.scoring.predictor import Predictor
 from elmore.text.brackets import pointed_at
 from elmore.text.tokenizing import Tokenizer
+from elmore.text.vocabulary import log_uniform_probabilities
 
 
 class Candidate(NamedTuple):
@@ -34,9 +35,10 @@ def substitutes(
     """The words the model would put in the place in [brackets], as in "He was wielding a [bow] and arrow".
 
     What the brackets hold, be it nothing or several words, is not looked at: one word is put in its place. A string is
-    tokenised as the model expects; in a list of words one is in brackets. `both` is the product of the two
-    probabilities, made to sum to one over all words: the usual approximation, for the two directions never met in
-    training. Boundaries and `<UNK>` are left out unless `specials` asks for them; they still have their share of the
+    tokenised as the model expects; in a list of words one is in brackets. The two directions never met in training, so
+    `both` takes left and right to be independent: the product of the two probabilities, divided by how probable the
+    word is anyway, which both of them count, and made to sum to one. How probable a word is, its rank in the vocabulary
+    tells. Boundaries and `<UNK>` are left out unless `specials` asks for them; they still have their share of the
     probability.
     """
     if type(top) is not int or top < 1:
@@ -52,7 +54,8 @@ def substitutes(
         for direction, own in zip(predictor.model.config.direction_names, hidden, strict=True)
     }
     if len(found) == 2:
-        found["both"] = (found["forward"] + found["backward"]).log_softmax(dim=0)
+        anyway = torch.from_numpy(log_uniform_probabilities(len(found["forward"]))).log().to(found["forward"])
+        found["both"] = (found["forward"] + found["backward"] - anyway).log_softmax(dim=0)
     return Substitutes(**{side: _best(predictor, own, top=top, specials=specials) for side, own in found.items()})
 
 

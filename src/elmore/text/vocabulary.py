@@ -3,7 +3,20 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmore.errors import InputError, located
+
+
+def log_uniform_probabilities(words: int) -> NDArray[np.float64]:
+    """(words,) how probable each word is that stands by falling frequency, roughly as Zipf's law has it.
+
+    >>> log_uniform_probabilities(3).round(2).tolist()
+    [0.5, 0.29, 0.21]
+    """
+    probabilities: NDArray[np.float64] = np.log1p(1 / (np.arange(words) + 1.0)) / np.log(words + 1.0)
+    return probabilities
 
 
 class Vocabulary:
