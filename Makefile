@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format clean
+.PHONY: help demo test test-all test-kernels check format clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-9s %s\n", $$1, $$2}'
@@ -21,6 +21,10 @@ test: .venv/ready  ## the tests, examples in docstrings and README included
 
 test-all: .venv/ready  ## the slow tests too
 	$(BIN)/python -m pytest --quiet -m 'slow or not slow'
+
+test-kernels: .venv/ready  ## the Triton kernels, without a GPU (fetches 290 MB)
+	$(BIN)/pip install --quiet --disable-pip-version-check triton
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet tests/kernels tests/training
 
 check: .venv/ready  ## layout, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .

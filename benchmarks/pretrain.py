@@ -94,6 +94,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         seconds = clock.run(arguments.updates)
         if len(stepper._graphs) == before:
             rounds.append(seconds / arguments.updates)
+    if not rounds:
+        raise SystemExit("every round met a new shape of window; give more --updates to a round")
     seconds = statistics.median(rounds)
     tokens = training.rows * training.window
     sample = [windows[number].types for number in range(0, clock.done, max(clock.done // 20, 1))]
@@ -180,9 +182,7 @@ def _profile(clock: _Clock, table: Path | None, updates: int = 5) -> dict[str, f
     for event in averages:
         # Torch also puts its own operations on the GPU's line of time, over the kernels they launch.
         if event.device_type == torch.autograd.DeviceType.CUDA and not event.key.startswith(("aten::", "Optimizer.")):
-            kind = next(
-                (kind for kind, parts in KINDS.items() if any(p in event.key for p in parts)), "other pointwise"
-            )
+            kind = next((kind for kind, parts in KINDS.items() if any(p in event.key for p in parts)), OTHER)
             totals[kind] += event.self_device_time_total / 1000 / updates
     return {kind: round(spent, 2) for kind, spent in sorted(totals.items(), key=lambda item: -item[1])}
 

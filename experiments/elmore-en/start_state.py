@@ -94,11 +94,10 @@ def marked_vectors(model: Embedder, uses: list[tuple[str, int]]) -> np.ndarray:
 
 
 def best_threshold(alike: np.ndarray, same: np.ndarray) -> float:
-    candidates = np.unique(alike)
     order = np.argsort(alike)
     right_above = same[order][::-1].cumsum()[::-1]  # of those from here on, how many are the same
     wrong_below = np.concatenate([[0], (~same[order]).cumsum()])[:-1]
-    return float(candidates[np.searchsorted(candidates, alike[order][np.argmax(right_above + wrong_below)])])
+    return float(alike[order][np.argmax(right_above + wrong_below)])
 
 
 if __name__ == "__main__":

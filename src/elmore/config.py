@@ -170,6 +170,9 @@ class ModelConfig:
         if not isinstance(values, dict):
             raise InputError(f"found {str(values)[:60]!r} where an object with the fields of a model was expected")
         values = dict(values)
+        if "reads" not in values and isinstance(values.get("bidirectional"), bool):
+            # Files from before a model could read backward only say this in its place.
+            values["reads"] = "both" if values.pop("bidirectional") else "forward"
         if values.get("characters") is not None:
             if not isinstance(values["characters"], dict):
                 raise InputError(f"characters is {values['characters']!r}; it must be an object, or null for none")

@@ -12,7 +12,7 @@ from triton_here import DEVICE, needs_triton
 DIRECTIONS, ROWS, CELLS = 2, 3, 5
 
 # The tightest holds most cells, so that its effect on the gradients shows.
-CLIPS = [0.25, 1.0, math.inf]
+CLIPS = [0.25, 0.7, 1.0, math.inf]
 
 
 def products(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -83,11 +83,13 @@ def test_with_rounded_products_the_cells_stay_exact():
 
 
 @needs_triton
+@pytest.mark.parametrize("block", [4, 1024])
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_triton_kernels_do_the_same(clip, dtype):
+def test_the_triton_kernels_do_the_same_in_one_block_and_in_several(clip, dtype, block, monkeypatch):
     from elmore.kernels import triton_cell
 
+    monkeypatch.setattr(triton_cell, "BLOCK", block)
     x, r, bias, before = products(torch.float32)
     x, r = x.to(dtype), r.to(dtype)
     d_m, d_after = torch.randn(DIRECTIONS, ROWS, CELLS).to(dtype), torch.randn(DIRECTIONS, ROWS, CELLS)
@@ -125,11 +127,13 @@ def test_the_clip_of_an_output_and_its_gradient_are_autograds(clip):
 
 
 @needs_triton
+@pytest.mark.parametrize("block", [4, 1024])
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_triton_kernels_clip_alike(clip, dtype):
+def test_the_triton_kernels_clip_alike(clip, dtype, block, monkeypatch):
     from elmore.kernels import triton_cell
 
+    monkeypatch.setattr(triton_cell, "BLOCK", block)
     here = outputs(dtype)
     there = tuple(part.to(DEVICE, copy=True) for part in here)
     h, d_projected, twin_h, twin_d_projected = (torch.zeros_like(part) for part in (*here[:2], *there[:2]))

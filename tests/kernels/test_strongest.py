@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 from elmore.kernels.strongest import strongest_backward, strongest_forward
 from triton_here import DEVICE, needs_triton
 
-SIZE, WIDTHS = 4, (1, 2, 5, 5, 3)
+SIZE, WIDTHS = 4, (1, 2, 5, 5, 3) * 4
 PADDING = 0
 
 # Triton's interpreter cannot multiply matrices of bfloat16.
@@ -34,9 +34,12 @@ def words_of(lengths: list[int], *, characters: int) -> Tensor:
     ],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_triton_kernels_find_the_same_values_places_and_gradients(lengths, characters, dtype):
+def test_the_triton_kernels_find_the_same_values_places_and_gradients(lengths, characters, dtype, monkeypatch):
     from elmore.kernels import triton_strongest
 
+    # More filters than a tile has, and more groups of words than share a sum.
+    monkeypatch.setattr(triton_strongest, "FILTERS", 16)
+    monkeypatch.setattr(triton_strongest, "SPLITS", 2)
     letters = words_of(lengths, characters=characters)
     random = torch.Generator().manual_seed(2)
     table = torch.randn(9, SIZE, generator=random)

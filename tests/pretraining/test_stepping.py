@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmore.kernels.cross_entropy import Candidates
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
+from elmore.pretraining import stepping
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Window
 from elmore.recipe import Training
@@ -186,6 +187,49 @@ def test_bfloat16_stays_close_to_float32(negatives):
     rounded_ends = mean_loss(small_stepper(rounded), rounded)
     assert rounded_ends == pytest.approx(exact_ends, rel=0.05)
     assert rounded_ends != exact_ends
+
+
+class Through(nn.Module):
+    """A model in another module, as for several processes: such a one is not captured in graphs."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: object, **options: object) -> object:
+        return self.model(*inputs, **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="a GPU is needed")
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
+    # Blocks so small that windows come in several shapes, and more windows than places on the belt.
+    monkeypatch.setattr(stepping, "WORDS_BLOCK", 4)
+    monkeypatch.setattr(stepping, "CHARACTERS_BLOCK", 2)
+    windows = small_windows()
+    models = [small_model().cuda() for _ in range(2)]
+    words = Speller(MODEL).spell(TYPES)
+    needed = Speller(MODEL).characters_needed(words.characters).numpy()
+    probabilities = windows.sampler.probabilities
+    captured, single = (
+        Stepper(
+            model,
+            words,
+            TRAINING,
+            rows=TRAINING.rows,
+            characters_needed=needed,
+            class_probabilities=probabilities,
+            module=module,
+        )
+        for model, module in ((models[0], None), (models[1], Through(models[1])))
+    )
+    for number in range(0, 12, accumulate):
+        group = [windows[number + more] for more in range(accumulate)]
+        outcomes = [stepper.step(group, 0.01) for stepper in (captured, single)]
+        torch.testing.assert_close(outcomes[0].losses, outcomes[1].losses, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(outcomes[0].norm, outcomes[1].norm, rtol=1e-3, atol=1e-5)
+    assert len(captured._graphs) > 1
+    torch.testing.assert_close(captured.state.h, single.state.h, rtol=1e-3, atol=1e-4)
 
 
 def test_bfloat16_trains_parameters_and_carries_cells_in_float32():

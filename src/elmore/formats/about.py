@@ -19,6 +19,13 @@ from elmore.errors import InputError, NotFound, located
 from elmore.formats.checkpoint import Card
 
 _FIELDS = ("name", "description", "licence")
+_ELSEWHERE = {
+    "license": "the field is spelt licence",
+    "training": "that is what the training itself wrote into the card",
+    "text": "--tokenizer, --language, --lowercase and --escape say how the model wants its text",
+    "language": "give it as --language",
+    "tokenizer": "give it as --tokenizer",
+}
 
 
 def read_about(path: str | Path) -> dict[str, Any]:
@@ -30,11 +37,13 @@ def read_about(path: str | Path) -> dict[str, Any]:
     with located(path):
         try:
             about = tomllib.loads(content.decode())
-            json.dumps(about)
+            json.dumps(about, allow_nan=False)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"not TOML: {error}") from None
-        except TypeError:
-            raise InputError("dates and times must stand in quotes, for a card is JSON") from None
+        except (TypeError, ValueError):
+            raise InputError("dates, times, inf and nan must stand in quotes, for a card is JSON") from None
+        if misplaced := sorted(about.keys() & _ELSEWHERE.keys()):
+            raise InputError(f"{misplaced[0]} cannot be said here; {_ELSEWHERE[misplaced[0]]}")
         for name in _FIELDS:
             if not isinstance(about.get(name, ""), str):
                 raise InputError(f"{name} is {about[name]!r}; it must be a string")

@@ -15,7 +15,6 @@ The same checkpoint always gives the same bytes. Matrices may be stored as int8 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -109,15 +108,7 @@ def _config(container: Container) -> ModelConfig:
             raise FormatError(f"unknown field {shortened(unknown)}")
         if "model" not in values:
             raise FormatError("the field model, with the shape of the model, is missing")
-        return ModelConfig.from_dict(_in_present_words(values["model"]))
-
-
-def _in_present_words(model: Any) -> Any:
-    """Folders from before a model could read backward only say `bidirectional`, true or false, in place of `reads`."""
-    if not isinstance(model, dict) or "reads" in model or not isinstance(model.get("bidirectional"), bool):
-        return model
-    others = {name: value for name, value in model.items() if name != "bidirectional"}
-    return others | {"reads": "both" if model["bidirectional"] else "forward"}
+        return ModelConfig.from_dict(values["model"])
 
 
 def _card(container: Container) -> Card:

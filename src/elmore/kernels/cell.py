@@ -33,7 +33,7 @@ def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float)
         return
     # Where nothing is rounded, in the tensors themselves.
     rounded = x.dtype != step.before.dtype
-    gates = (x + r).to(step.before.dtype) if rounded else torch.add(x, r, out=step.gates)
+    gates = x.to(step.before.dtype) + r if rounded else torch.add(x, r, out=step.gates)
     gates += bias[:, None]
     i, j, f, o = gates.chunk(4, dim=-1)
     for squash, part in ((torch.sigmoid, i), (torch.tanh, j), (torch.sigmoid, f), (torch.sigmoid, o)):

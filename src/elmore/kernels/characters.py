@@ -28,14 +28,15 @@ def strongest_responses(
     filters: Filters,
 ) -> Tensor:
     """(W, F) the maximum over all positions of each filter, before any activation."""
-    if not torch.is_grad_enabled():
-        return by_convolutions(letters, table, filters)
-    return by_products(letters, table, filters) if letters.is_cuda else by_lengths(letters, table, filters)
+    if torch.is_grad_enabled() and letters.is_cuda:
+        return by_products(letters, table, filters)
+    if torch.is_grad_enabled() and letters.device.type == "cpu":
+        return by_lengths(letters, table, filters)
+    return by_convolutions(letters, table, filters)
 
 
 def by_convolutions(letters: Tensor, table: Tensor, filters: Filters) -> Tensor:
     """As the equations read."""
-    # Not table[letters]: on the way back its threads would add up in any order, and no two trainings were the same.
     x = table.index_select(0, letters.flatten()).view(*letters.shape, table.shape[1]).transpose(1, 2)  # (W, C, M)
     return torch.cat([conv1d(x, weight, bias).max(dim=-1).values for weight, bias in filters], dim=-1)
 

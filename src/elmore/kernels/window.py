@@ -82,6 +82,7 @@ class _Window(torch.autograd.Function):
         gates, cells, m, outputs, recurrent, projection = ctx.saved_tensors
         cell_clip, h_clip = ctx.clips
         steps = gates.shape[1]
+        d_outputs = d_outputs.contiguous()  # a gradient may come as one number for all
         back_recurrent = recurrent.transpose(1, 2)
         d_products = torch.empty_like(gates)
         d_h = torch.zeros_like(outputs[:, 0])

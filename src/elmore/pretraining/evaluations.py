@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from elmore.pretraining.evaluation import HeldOut, as_fact, from_fact
 from elmore.pretraining.events import Evaluated
 
-PLACES_OF_A_SAMPLE = 1280
-
 
 class Evaluations:
     """Measures the held-out part after every so many updates, at the end, and of fine-tuning also before."""
@@ -22,10 +20,11 @@ class Evaluations:
         stream: NDArray[np.uint32],
         *,
         every: int,
+        sample: int,  # places of the stream by which the time is measured
         last: int,  # the update with which the run ends
         before: int | None,  # the update at which a model that came from elsewhere can predict, and is as it came
     ) -> None:
-        self.every = every
+        self._every, self._sample = every, sample
         self.found: HeldOut | None = None
         self.found_before: HeldOut | None = None
         self._measure, self._stream = measure, stream
@@ -34,12 +33,12 @@ class Evaluations:
 
     def next_after(self, done: int) -> int:
         """The next update after which one is due."""
-        return (done // self.every + 1) * self.every
+        return (done // self._every + 1) * self._every
 
     def make_if_due(self, done: int) -> Evaluated | None:
         """None where nothing is due, has been made already, or where nothing was held out."""
         before = done == self._before
-        due = before or done == self._last or (done > 0 and done % self.every == 0)
+        due = before or done == self._last or (done > 0 and done % self._every == 0)
         if not due or done == self._at or (found := self._measure(self._stream)) is None:
             return None
         self.found, self._at = found, done
@@ -49,13 +48,13 @@ class Evaluations:
 
     def seconds_after(self, done: int) -> float:
         """About how long all evaluations to come will take, from a sample of the held-out part."""
-        sample = self._stream[: PLACES_OF_A_SAMPLE + 1]
+        sample = self._stream[: self._sample + 1]
         self._measure(sample)  # sets up what the first evaluation needs
         began = time.monotonic()
         found = self._measure(sample)
         if found is None:
             return 0.0
-        times = self._last // self.every - done // self.every + (self._last % self.every > 0)
+        times = self._last // self._every - done // self._every + (self._last % self._every > 0)
         return (time.monotonic() - began) * len(self._stream) / found.tokens * times
 
     def to_facts(self) -> dict[str, Any]:

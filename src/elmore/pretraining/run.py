@@ -38,6 +38,7 @@ from elmore.training.watching import LossWatch
 MOST_ROLLBACKS = 3
 SECONDS_TO_STOP = 5.0  # about how long a run trains before it looks whether it is to stop
 SECONDS_OF_SILENCE = 10.0
+WINDOWS_OF_A_SAMPLE = 64  # by which the time of an evaluation is measured
 
 
 class TrainingFailed(ElmoreError):
@@ -109,6 +110,7 @@ class Run:
             self._evaluated,
             corpus.heldout,
             every=habits.evaluate_every or max(self.windows.per_epoch // training.accumulate, 1),
+            sample=WINDOWS_OF_A_SAMPLE * training.window,
             last=self.updates,
             before=self._untouched_at(),
         )

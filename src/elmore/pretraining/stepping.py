@@ -1,8 +1,8 @@
 """One update after another: forward, backward, clip, step.
 
 On a GPU the forward and the backward pass of a window are one CUDA graph, so that a thousand small kernels cost one
-launch. A graph needs fixed shapes, and every window has another number of distinct words: it is filled up to the next
-multiple of a block, and there is a graph for each such number.
+launch. A graph needs fixed shapes, and every window has another number of distinct words, and another longest one: both
+are filled up to the next multiple of a block, and there is a graph for each such pair.
 
 G directions, T steps, R rows, W distinct words, K negatives, V classes.
 """
@@ -171,7 +171,10 @@ class _Shape(NamedTuple):
 
 
 def _packed(window: Window, *, words: int) -> NDArray[np.int32]:
-    """All of a window in one piece, its words filled up with the first: types, inputs, targets, tries, negatives."""
+    """All of a window in one piece: types, inputs, targets, tries, negatives.
+
+    The types are filled up with type 0, which is encoded in vain: no input points to those places.
+    """
     drawn = window.negatives
     parts = [window.types, np.zeros(words - len(window.types)), window.inputs.ravel(), window.targets.ravel()]
     parts += [np.array([drawn.tries]), drawn.classes] if drawn else [np.zeros(1)]
@@ -208,6 +211,7 @@ class _Graph:
         self._belt = stepper._belt
         self._packed = torch.from_numpy(packed).to(stepper.device)
         before = State(stepper.state.h.clone(), stepper.state.c.clone())
+        drawn = torch.cuda.get_rng_state(stepper.device)
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
@@ -220,9 +224,10 @@ class _Graph:
         with torch.cuda.graph(self._graph):
             self._losses = stepper._pass(self._packed, shape)
         self._gradients = [parameter.grad for parameter in self._parameters]
-        # The trial passes have moved the state on; the capture itself computes nothing.
+        # The trial passes have moved the state on, and drawn for dropout; the capture itself computes nothing.
         stepper.state.h.copy_(before.h)
         stepper.state.c.copy_(before.c)
+        torch.cuda.set_rng_state(drawn, stepper.device)
 
     def replay(self, packed: NDArray[np.int32]) -> Tensor:
         self._belt.send(packed, self._packed)

@@ -27,10 +27,12 @@ def pointed_at(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Pointed:
     if isinstance(sentence, str):
         if len(found := list(re.finditer(r"\[([^\[\]]*)\]", sentence))) == 1:
             start, end = found[0].span()
-            # Tokenised with what the brackets held, since a tokeniser looks at the neighbours of a mark.
-            words, offsets = tokenizer.tokenize(sentence[:start] + found[0][1] + sentence[end:])
+            # Tokenised with what the brackets held, since a tokeniser looks at the neighbours of a mark; where that is
+            # nothing, with a blank, so that the neighbours do not become one word.
+            inside = found[0][1] or " "
+            words, offsets = tokenizer.tokenize(sentence[:start] + inside + sentence[end:])
             before = sum(right <= start for _, right in offsets)
-            after = sum(left >= end - 2 for left, _ in offsets)
+            after = sum(left >= start + len(inside) for left, _ in offsets)
             return Pointed(words, range(before, len(words) - after))
     else:
         places = [place for place, word in enumerate(sentence) if word[:1] == "[" and word[-1:] == "]"]

@@ -159,6 +159,9 @@ def own_device(asked: str | None) -> torch.device:
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.empty(0, device=device)
+        if device.type == "cuda":
+            # Streams, events and kernels of our own go to the current one.
+            torch.cuda.set_device(device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"the device {asked!r} cannot be used here: {str(error).splitlines()[0]}") from None
