@@ -122,6 +122,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         result["peak_tera_operations_per_second"] = round(peak / 1e12)
         result["share_of_peak"] = round(operations / seconds / peak, 3)
         result["milliseconds_by_kind"] = _profile(clock, arguments.profile)
+        result["milliseconds_of_kernels"] = round(sum(result["milliseconds_by_kind"].values()), 2)
     return result
 
 

@@ -36,7 +36,13 @@ def main() -> None:
         "start": table(
             ["", *measured["start_state"]],
             [
-                [name, *(f"{start[name]:g}" for start in measured["start_state"].values())]
+                [
+                    name,
+                    *(
+                        f"{start[name]:.2f}" if start[name] > 1 else f"{start[name]:.1%}"
+                        for start in measured["start_state"].values()
+                    ),
+                ]
                 for name in measured["start_state"]["zeros"]
                 if name != "start"
             ],

@@ -4,8 +4,8 @@
 
 ZEROS and WARM are one model with two start states (`elmore convert --warm`). For each of them: the perplexity of the
 first three words that each direction predicts, on every TEXT, and how often vectors tell whether a word has the same
-meaning in two sentences (MCL-WiC, English): the cosine of the two vectors against a threshold that is best on the
-training pairs, for each layer. Prints a table and writes results/start_state.json.
+meaning in two sentences (MCL-WiC, English, in ../shared/data/tasks/wic): the cosine of the two vectors against a
+threshold that is best on the training pairs, for each layer. Prints a table and writes results/start_state.json.
 """
 
 import argparse

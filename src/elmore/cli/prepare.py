@@ -38,7 +38,8 @@ def prepare(
         typer.Option(help="Words of the softmax vocabulary, its three marks included.", show_default="50000"),
     ] = None,
     vocab: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Take this softmax vocabulary, a word a line, instead.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Take this softmax vocabulary instead, a word a line, most frequent first."),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes to share the work.", show_default="one a core")] = None,
     heldout: Annotated[float, typer.Option(help="The share of documents to hold out of training.")] = 0.005,

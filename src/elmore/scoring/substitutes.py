@@ -38,8 +38,8 @@ def substitutes(
     tokenised as the model expects; in a list of words one is in brackets. The two directions never met in training, so
     `both` takes left and right to be independent: the product of the two probabilities, divided by how probable the
     word is anyway, which both of them count, and made to sum to one. How probable a word is, its rank in the vocabulary
-    tells. Boundaries and `<UNK>` are left out unless `specials` asks for them; they still have their share of the
-    probability.
+    tells, which must stand by falling frequency, as it must for training. Boundaries and `<UNK>` are left out unless
+    `specials` asks for them; they still have their share of the probability.
     """
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
