@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from elmore.config import ModelConfig
 from elmore.formats.about import read_about, with_about
 from elmore.model import load, save
 
@@ -24,7 +25,11 @@ def main() -> None:
     arguments = parser.parse_args()
     model = load(arguments.trained)
     measured = {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
-    card = with_about(model.card, read_about(HERE / "about.toml") | {"measured": measured})
+    training = dict(model.card.extra["training"])
+    shape = ModelConfig.from_dict(training["recipe"]["model"])
+    training["recipe"] = training["recipe"] | {"model": shape.to_dict()}  # in the words of this version
+    described = replace(model.card, extra=model.card.extra | {"training": training})
+    card = with_about(described, read_about(HERE / "about.toml") | {"measured": measured})
     save(replace(model, card=card), arguments.output, format="folder-int8")
     size = sum(path.stat().st_size for path in arguments.output.iterdir())
     print(f"wrote {arguments.output}: {size / 1e6:.1f} MB")

@@ -2,7 +2,7 @@
 
     python experiments/elmore-en/perplexity.py MODEL [--texts FOLDER] [--only NAME ...] [--device cuda] [--at-once 6]
 
-The texts lie in ../shared/data/text/eval unless --texts says otherwise. Runs `elmore perplexity` on each file and writes
+The texts lie in ../shared/data/text/eval unless --texts says otherwise. Runs `elmore perplexity` on each, and writes
 results/perplexity.json, where texts that were not asked for keep what they had.
 """
 

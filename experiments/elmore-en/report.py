@@ -23,9 +23,15 @@ def main() -> None:
             ],
         ),
         "texts": table(
-            ["text", "tokens", "`<UNK>`", "forward", "backward", "mean"],
+            ["text", "tokens", "`<UNK>`", "passages of", "forward", "backward", "mean"],
             [
-                [name, f"{one['tokens']:,}", f"{one['unknown']:.1%}", *numbers(one, "forward", "backward", "mean")]
+                [
+                    name,
+                    f"{one['tokens']:,}",
+                    f"{one['unknown']:.1%}",
+                    str(one["passage"]),
+                    *numbers(one, "forward", "backward", "mean"),
+                ]
                 for name, one in sorted(measured["perplexity"].items())
             ],
         ),
