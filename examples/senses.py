@@ -2,7 +2,8 @@
 
     python examples/senses.py [MODEL]
 
-Nearest neighbours of a marked word among the words of senses.txt: by the word alone, and in its context.
+Nearest neighbours of a marked word among the words of senses.txt: by the word alone, and in its context. Each line of
+that file says which sense of bow, play or bank its sentence has, if any, so that one sees at a glance what was found.
 """
 
 import sys
@@ -13,12 +14,22 @@ import numpy as np
 
 from elmore import Embedder
 
-SENTENCES = Path(__file__).with_name("senses.txt").read_text(encoding="utf-8").splitlines()
+LINES = Path(__file__).with_name("senses.txt").read_text(encoding="utf-8").splitlines()
+SENSES, SENTENCES = zip(*(line.split("\t") for line in LINES), strict=True)
 
 QUERIES = {
-    "bow": ["The hunter took his [bow] and a few arrows.", "The violinist took a [bow] and thanked the audience."],
-    "play": ["We saw a [play] at the new theatre.", "The girls [play] tennis after school."],
-    "bank": ["He swam to the other [bank] of the river.", "The [bank] gave them a loan for the shop."],
+    "bow": {
+        "The hunter took his [bow] and a few arrows.": "weapon",
+        "The violinist took a [bow] and thanked the audience.": "gesture",
+    },
+    "play": {
+        "We saw a [play] at the new theatre.": "drama",
+        "The girls [play] tennis after school.": "game",
+    },
+    "bank": {
+        "He swam to the other [bank] of the river.": "river",
+        "The [bank] gave them a loan for the shop.": "money",
+    },
 }
 WORD, MEANING = 0, 2  # layer 0 knows the word alone, the second LSTM layer most of what it means here
 SHOWN = 3
@@ -40,9 +51,10 @@ class Uses:
         alike = {self.tokens[number].words[place]: value for value, (number, place) in self._ranked(query, WORD)}
         return [(value, f"{word} ×{counts[word]}") for word, value in list(alike.items())[:SHOWN]]
 
-    def nearest_uses(self, query: str) -> list[tuple[float, str]]:
-        """The uses most like the one marked in the query: how alike, and the sentence with the word marked."""
-        return [(value, self._marked(*place)) for value, place in self._ranked(query, MEANING)[:SHOWN]]
+    def nearest_uses(self, query: str) -> list[tuple[float, str, str]]:
+        """The uses most like the one marked in the query: how alike, of which sense, and where."""
+        ranked = self._ranked(query, MEANING)[:SHOWN]
+        return [(value, SENSES[number], self._marked(number, place)) for value, (number, place) in ranked]
 
     def _ranked(self, query: str, layer: int) -> list[tuple[float, tuple[int, int]]]:
         alike = self.model.similarity(self.model.word_vector(query, layers=layer), self.vectors[layer])[0]
@@ -54,14 +66,16 @@ class Uses:
 
 
 def show_meanings(uses: Uses) -> None:
+    right = shown = 0
     for word, queries in QUERIES.items():
-        print(f"\n{word}, by the word alone (layer {WORD}): the same vector wherever it stands")
-        for alike, found in uses.nearest_words(queries[0]):
-            print(f"    {alike:.2f}  {found}")
-        for query in queries:
-            print(f"  {query}  (layer {MEANING})")
-            for alike, sentence in uses.nearest_uses(query):
-                print(f"    {alike:.2f}  {sentence}")
+        print(f"\n{word}, by its letters alone (layer {WORD}), is the same wherever it stands; most alike are")
+        print("    " + ", ".join(f"{found} {alike:.2f}" for alike, found in uses.nearest_words(next(iter(queries)))))
+        for query, sense in queries.items():
+            print(f"  {query}  ({sense}; layer {MEANING})")
+            for alike, found, sentence in uses.nearest_uses(query):
+                right, shown = right + (found == sense), shown + 1
+                print(f"    {alike:.2f}  {'=' if found == sense else '≠'} {found:<8} {sentence}")
+    print(f"\n{right} of {shown} neighbours in context have the sense of the word that was asked for.")
 
 
 if __name__ == "__main__":

@@ -145,6 +145,7 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
         (["--about", "typed.toml"], "typed.toml: licence is 3; it must be a string"),
         (["--about", "dated.toml"], "dated.toml: dates, times, inf and nan must stand in quotes"),
         (["--about", "endless.toml"], "endless.toml: dates, times, inf and nan must stand in quotes"),
+        (["--about", "slip.toml"], "slip.toml: unknown field nmae; known are name, description, licence. "),
         (["--about", "spelt.toml"], "spelt.toml: license cannot be said here; the field is spelt licence"),
         (["-o", "full"], "full"),
         (["-o", "none/out"], "none/out: the folder"),
@@ -153,8 +154,8 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
 def test_a_mistake_is_told_in_one_line(elmore, tmp_path: Path, monkeypatch, options, complaint: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").touch()
-    files = {"broken": "licence", "typed": "licence = 3", "dated": "made = 1979-05-27", "endless": "x = inf"}
-    for name, content in (files | {"spelt": "license = 'MIT'"}).items():
+    files = {"broken": "licence", "typed": "licence = 3", "dated": "[a]\nmade = 1979-05-27", "endless": "x = inf"}
+    for name, content in (files | {"spelt": "license = 'MIT'", "slip": "nmae = 'x'"}).items():
         Path(f"{name}.toml").write_text(content)
     Path("full").mkdir()
     Path("full/precious.txt").touch()

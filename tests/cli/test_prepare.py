@@ -7,10 +7,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import elmore
 from elmore.cli.prepare import prepare
 from elmore.errors import InputError
 from elmore.pretraining import prepare as preparing
 from elmore.pretraining.corpus import Corpus
+from elmore.text.vocabulary import Vocabulary
 
 app = typer.Typer()
 app.command()(prepare)
@@ -70,3 +72,15 @@ def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_a_vocabulary_may_be_that_of_a_model_by_its_name_or_folder(text, tmp_path):
+    inside = Path(elmore.__file__).parent / "models" / "elmore-en"
+    for number, named in enumerate(("elmore-en", inside, inside / "vocabulary.txt")):
+        out = tmp_path / str(number)
+        ended = run(text, "-o", out, "--vocab", str(named), "-q")
+        assert ended.exit_code == 0, ended.output
+        assert Corpus.open(out).vocabulary == Vocabulary.read(inside / "vocabulary.txt")
+    missing = run(text, "-o", tmp_path / "none", "--vocab", "elmore-fr")
+    assert isinstance(missing.exception, InputError)
+    assert str(missing.exception).startswith("elmore-fr: cannot be read: No such file")

@@ -224,7 +224,7 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
         (["-o", "{new}", "--rows", "8"], "'--rows' is no option of pretrain"),
         (["-o", "{new}", "--training.rows"], "--training.rows needs a value"),
         (["-o", "{new}", "--training.row", "8"], "unknown field training.row"),
-        (["-o", "{new}", "--size", "huge"], "huge"),
+        (["-o", "{new}", "--size", "huge"], "--size is 'huge'; give tiny, small, medium, original"),
         (["-o", "{new}", "--device", "abacus"], "the device 'abacus' cannot be used here"),
         (["-o", "{new}", "--training.rows", "100000", "--training.negatives", "0"], "too few for 100000 rows"),
     ],

@@ -40,6 +40,16 @@ def test_both_sides_are_the_product_over_what_is_probable_anyway_made_to_sum_to_
     assert sum(probability for _, probability in both) == pytest.approx(1)
 
 
+def test_of_both_sides_words_share_what_marks_would_take(toy: Model) -> None:
+    without = substitutes(toy, SENTENCE, top=99).both or []
+    with_marks = dict(substitutes(toy, SENTENCE, top=99, specials=True).both or [])
+    assert sum(probability for _, probability in without) == pytest.approx(1)
+    total = sum(with_marks[word] for word, _ in without)
+    assert total < 1
+    for word, probability in without:
+        assert probability == pytest.approx(with_marks[word] / total, rel=1e-4)
+
+
 def test_the_most_probable_come_first_and_only_as_many_as_asked(toy: Model) -> None:
     few, all_of_them = substitutes(toy, SENTENCE, top=3), substitutes(toy, SENTENCE, top=99)
     for some, all_words in zip(few, all_of_them, strict=True):

@@ -39,7 +39,10 @@ def prepare(
     ] = None,
     vocab: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Take this softmax vocabulary instead, a word a line, most frequent first."),
+        typer.Option(
+            metavar="FILE",
+            help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
+        ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes to share the work.", show_default="one a core")] = None,
     heldout: Annotated[float, typer.Option(help="The share of documents to hold out of training.")] = 0.005,
@@ -71,7 +74,7 @@ def prepare(
                 output,
                 input_format=input_format.value if input_format else None,
                 vocab_size=vocab_size,
-                vocab=vocab,
+                vocab=None if vocab is None else _vocabulary_file(vocab),
                 heldout=heldout,
                 language=language,
                 lowercase=lowercase,
@@ -102,3 +105,17 @@ def _summary(corpus: "Corpus") -> str:
             f"  {name.replace('_', ' ')}: {change['types']:,} types, {change['tokens']:,} tokens: {change['why']}"
         )
     return "\n".join(lines)
+
+
+def _vocabulary_file(named: Path) -> Path:
+    """The file itself, or that of a model in Elmore's folder, which a corpus for fine-tuning is prepared with."""
+    from elmore.errors import NotFound
+    from elmore.sources import find
+
+    if named.is_file():
+        return named
+    try:
+        model = find(str(named)).path
+    except NotFound:
+        return named  # what is wrong with it, the reader of vocabularies tells
+    return model / "vocabulary.txt" if model is not None and model.is_dir() else named

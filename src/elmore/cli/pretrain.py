@@ -150,8 +150,10 @@ class _Wishes:
             raise InputError("the shape comes with the model of --init; leave out --size, --words and --model.…")
 
     def recipe(self) -> "Recipe":
-        from elmore.recipe import overridden, read_recipe
+        from elmore.recipe import SIZES, overridden, read_recipe
 
+        if self.size and self.size not in SIZES:
+            raise InputError(f"--size is {self.size!r}; give {', '.join(SIZES)}, or a recipe of yours as --config FILE")
         recipe = read_recipe(self.config or self.size or ("fine-tuning" if self.init else "small"))
         if self.size and self.config:
             recipe = overridden(recipe, {"size": self.size})

@@ -40,11 +40,12 @@ class Display:
                 if self._bar is not None and event.done < event.updates:
                     self._task = self._bar.add_task("", total=event.updates, completed=event.done)
             case events.Progressed():
-                line = _line(event, sampled=self._sampled)
+                line, left = _line(event, sampled=self._sampled), f"{_duration(event.seconds_left)} left"
                 if self._bar is not None:
-                    self._bar.update(self._task, completed=event.update.number, description=line)
+                    # What is left first: a narrow terminal cuts the end off.
+                    self._bar.update(self._task, completed=event.update.number, description=f"{left}  {line}")
                 else:
-                    self._say(f"update {event.update.number:,}/{event.updates:,}  {line}")
+                    self._say(f"update {event.update.number:,}/{event.updates:,}  {line}  {left}")
             case events.Evaluated(number, held_out, before):
                 untouched = ", before fine-tuning" if before else ""
                 self._say(f"update {number:,}  held-out perplexity{untouched}: {_perplexities(held_out)}")
@@ -78,7 +79,7 @@ def training_display(speech: Speech) -> Iterator[Display]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(bar_width=10), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Display(speech, bar=bar)
 
@@ -107,7 +108,7 @@ def _line(event: "Progressed", *, sampled: bool) -> str:
     perplexities = " ".join(f"{math.exp(min(loss, 700.0)):.1f}" for loss in update.losses)
     return (
         f"epoch {event.epoch:.2f}  loss {update.loss:.4f}  {'sampled ' if sampled else ''}perplexities {perplexities}  "
-        f"{event.tokens_per_second:,.0f} tokens/s  {_duration(event.seconds_left)} left"
+        f"{event.tokens_per_second:,.0f} tokens/s"
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elmore.errors import InputError, NotFound, located
+from elmore.errors import InputError, NotFound, located, shortened
 from elmore.formats.checkpoint import Card
 
 _FIELDS = ("name", "description", "licence")
@@ -44,17 +44,27 @@ def read_about(path: str | Path) -> dict[str, Any]:
             raise InputError("dates, times, inf and nan must stand in quotes, for a card is JSON") from None
         if misplaced := sorted(about.keys() & _ELSEWHERE.keys()):
             raise InputError(f"{misplaced[0]} cannot be said here; {_ELSEWHERE[misplaced[0]]}")
+        loose = [name for name, value in about.items() if name not in _FIELDS and not _is_table(value)]
+        if loose:
+            raise InputError(
+                f"unknown field {shortened(loose)}; known are {', '.join(_FIELDS)}. What else there is to tell "
+                "goes into tables: [mine]"
+            )
         for name in _FIELDS:
             if not isinstance(about.get(name, ""), str):
                 raise InputError(f"{name} is {about[name]!r}; it must be a string")
     return about
 
 
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and all(isinstance(one, dict) for one in value))
+
+
 def with_about(card: Card, about: Mapping[str, Any]) -> Card:
     """The card with what was said; what it has no field for stands among its extra facts.
 
-    >>> with_about(Card(name="mine"), {"licence": "CC0", "years": [1790, 1840]}).extra
-    {'years': [1790, 1840]}
+    >>> with_about(Card(name="mine"), {"licence": "CC0", "letters": {"years": [1790, 1840]}}).extra
+    {'letters': {'years': [1790, 1840]}}
     """
     said = {name: about[name] for name in _FIELDS if name in about}
     further = {name: value for name, value in about.items() if name not in _FIELDS}

@@ -28,6 +28,8 @@ def finished_model(
         card=Card(
             name=name,
             description=f"{described} with elmore pretrain.",
+            # What grows out of a model is bound by its licence; the maker may say more.
+            licence=(beginning.init or {}).get("licence") or "",
             text=corpus.style,
             extra={
                 "training": {

@@ -33,7 +33,8 @@ class LogUniformSampler:
     def __init__(self, *, classes: int, number: int) -> None:
         if not 1 <= number <= classes // 2:
             raise InputError(
-                f"{number} negatives cannot be drawn from {classes} classes; take at most half, or the full softmax"
+                f"{number} negatives cannot be drawn from a vocabulary of {classes} words; draw at most half of them, "
+                f"--training.negatives {classes // 2}, or take the full softmax, --training.negatives 0"
             )
         self.classes = classes
         self.number = number

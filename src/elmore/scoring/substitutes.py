@@ -39,7 +39,7 @@ def substitutes(
     `both` takes left and right to be independent: the product of the two probabilities, divided by how probable the
     word is anyway, which both of them count, and made to sum to one. How probable a word is, its rank in the vocabulary
     tells, which must stand by falling frequency, as it must for training. Boundaries and `<UNK>` are left out unless
-    `specials` asks for them; they still have their share of the probability.
+    `specials` asks for them; of the probability from one side they still have their share.
     """
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
@@ -55,16 +55,21 @@ def substitutes(
     }
     if len(found) == 2:
         anyway = torch.from_numpy(log_uniform_probabilities(len(found["forward"]))).log().to(found["forward"])
-        found["both"] = (found["forward"] + found["backward"] - anyway).log_softmax(dim=0)
-    return Substitutes(**{side: _best(predictor, own, top=top, specials=specials) for side, own in found.items()})
-
-
-def _best(predictor: Predictor, scores: Tensor, *, top: int, specials: bool) -> list[Candidate]:
-    config, vocabulary = predictor.model.config, predictor.softmax.vocabulary
+        both = found["forward"] + found["backward"] - anyway
+        # <UNK> is a thousand rare words at once, and would take nearly all.
+        found["both"] = (both if specials else _without_marks(predictor, both)).log_softmax(dim=0)
     if not specials:
-        marks = [vocabulary.index[mark] for mark in (config.begin, config.end, config.unknown) if mark in vocabulary]
-        scores = scores.index_fill(0, torch.tensor(marks, device=scores.device), float("-inf"))
-        top = min(top, len(scores) - len(marks))
-    best = scores.topk(min(top, len(scores)))
+        found = {side: _without_marks(predictor, own) for side, own in found.items()}
+    return Substitutes(**{side: _best(predictor, own, top=top) for side, own in found.items()})
+
+
+def _without_marks(predictor: Predictor, scores: Tensor) -> Tensor:
+    config, vocabulary = predictor.model.config, predictor.softmax.vocabulary
+    marks = [vocabulary.index[mark] for mark in (config.begin, config.end, config.unknown) if mark in vocabulary]
+    return scores.index_fill(0, torch.tensor(marks, device=scores.device), float("-inf"))
+
+
+def _best(predictor: Predictor, scores: Tensor, *, top: int) -> list[Candidate]:
+    best = scores.topk(min(top, int(scores.isfinite().sum())))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
-    return [Candidate(vocabulary.words[number], probability) for number, probability in pairs]
+    return [Candidate(predictor.softmax.vocabulary.words[number], probability) for number, probability in pairs]
