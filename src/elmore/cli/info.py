@@ -7,7 +7,6 @@ import typer
 
 from elmore.cli.model_options import MODEL_HELP, OptionsFile, VocabularyFile, WeightFile
 from elmore.cli.speaking import Quiet, Speech, Verbose, count
-from elmore.errors import InputError
 from elmore.version import __version__
 
 if TYPE_CHECKING:
@@ -26,12 +25,10 @@ def info(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Tell what a model is: sizes, format, checksum, tokeniser, where it came from."""
+    """Tell what a model is, the one inside if none is named: sizes, format, checksum, tokeniser, where it came from."""
     Speech.of(context, quiet=quiet, verbose=verbose)
     if system:
         facts = _system_facts()
-    elif model is None and options_file is None and weight_file is None:
-        raise InputError("name a model, as in: elmore info tiny-random; or ask for --system")
     else:
         from elmore.model import load
 
