@@ -303,6 +303,16 @@ class TestHardInput:
             np.testing.assert_allclose(vector, vectors[0], atol=SAME)
 
 
+@pytest.mark.parametrize("nothing", [5, None])
+def test_what_is_no_text_is_refused(tiny: Embedder, nothing: object) -> None:
+    with pytest.raises(InputError, match=f"a string or a list of sentences; given was {nothing}"):
+        tiny.encode(nothing)
+
+
+def test_it_says_what_it_is(tiny: Embedder) -> None:
+    assert repr(tiny) == "Embedder('tiny-random', dim=32, layers=3)"
+
+
 def test_brackets_around_nothing_but_blanks_are_refused(tiny: Embedder) -> None:
     with pytest.raises(InputError, match=r"exactly one place|hold no word"):
         tiny.word_vector("a [ ] bow")

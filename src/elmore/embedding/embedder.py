@@ -64,6 +64,10 @@ class Embedder:
         self._cache = WordCache(model.network.words, vector_dim=model.config.vector_dim)
         self._checked = False
 
+    def __repr__(self) -> str:
+        name = self.model.card.name or self.model.card.source
+        return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers})"
+
     @classmethod
     def from_pretrained(
         cls,
@@ -119,6 +123,8 @@ class Embedder:
         `state="carry"` starts each row of a batch where the batch before left it, as the peers do; then `batch_size`
         (64) changes the numbers.
         """
+        if not isinstance(sentences, Iterable):
+            raise InputError(f"encode takes a string or a list of sentences; given was {sentences!r}")
         items = [sentences] if isinstance(sentences, str) else list(sentences)
         stream = self.encode_iter(
             items, layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size

@@ -164,7 +164,10 @@ def own_device(asked: str | None) -> torch.device:
             torch.cuda.set_device(device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"the device {asked!r} cannot be used here: {str(error).splitlines()[0]}") from None
+        # For an unknown kind torch lists all that anybody ever built it for.
+        reason = str(error).splitlines()[0]
+        reason = "there is no such kind" if reason.startswith("Expected one of") else reason
+        raise InputError(f"the device {asked!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}") from None
     return device
 
 
