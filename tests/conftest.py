@@ -7,6 +7,8 @@ import torch
 
 from elmore import Embedder, load
 from elmore.model import Model
+from elmore.pretraining.corpus import Corpus
+from small_runs import small_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -23,6 +25,12 @@ def shared() -> Path:
 def fixtures(shared: Path) -> Path:
     """Reference vectors that the original programs made."""
     return shared / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """A prepared corpus of made-up sentences, to train on; nobody changes it."""
+    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
 
 
 @pytest.fixture(scope="session")

@@ -23,11 +23,6 @@ UPDATES = 120
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
-
-
-@pytest.fixture(scope="module")
 def whole(corpus, tmp_path_factory):
     """The losses of a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("runs") / "whole"

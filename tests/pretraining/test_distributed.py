@@ -19,7 +19,6 @@ from small_runs import (
     elmore_command,
     ended,
     losses,
-    small_corpus,
     small_recipe,
     small_run,
     torchrun_command,
@@ -29,11 +28,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 UPDATES = 12
 RECIPE = small_recipe(**{"training.updates": UPDATES})
 HABITS = ["--log-every", "1", "--checkpoint-every", "5"]
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
 
 
 @pytest.fixture(scope="module")

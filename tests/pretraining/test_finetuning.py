@@ -17,11 +17,6 @@ from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
-
-
-@pytest.fixture(scope="module")
 def domain(tmp_path_factory, corpus):
     """Other sentences, with the vocabulary of the first corpus."""
     folder = tmp_path_factory.mktemp("domain") / "prepared"
@@ -53,6 +48,13 @@ def test_a_model_with_the_corpus_s_vocabulary_keeps_its_softmax(domain, trained,
     assert facts["heldout_perplexity"]["each"] == after.held_out.perplexities
     assert facts["init"]["softmax"] == "its own"
     assert facts["init"]["fingerprint"] == load(trained.model).fingerprint()
+
+
+def test_what_grows_out_of_a_model_keeps_its_licence(domain, trained, tmp_path):
+    model = load(trained.model)
+    free = replace(model, card=replace(model.card, licence="CC0"))
+    finished = list(small_run(domain, tmp_path / "run", recipe(), init=free).events())[-1]
+    assert (load(trained.model).card.licence, load(finished.model).card.licence) == ("", "CC0")
 
 
 def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, tmp_path):

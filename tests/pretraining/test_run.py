@@ -13,14 +13,9 @@ from elmore.pretraining.events import Evaluated, Finished, Progressed, RolledBac
 from elmore.pretraining.run import MOST_ROLLBACKS, TrainingFailed
 from elmore.pretraining.run_folder import RunFolder
 from elmore.pretraining.stepping import Outcome, Stepper
-from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
+from small_runs import losses, of_kind, small_recipe, small_run
 
 UPDATES = 17
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
 
 
 @pytest.fixture(scope="module")
