@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from elmore.config import ModelConfig
+from elmore.corpus.corpus import Corpus
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.corpus import Corpus
 from elmore.pretraining.initial import initialize
 from elmore.pretraining.loop import train
 from elmore.pretraining.sampling import LogUniformSampler

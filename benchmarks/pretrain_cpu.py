@@ -29,7 +29,7 @@ import torch
 from pretrain_cpu_elmore import CONFIG, TRAINING
 
 from elmore import __version__
-from elmore.pretraining.corpus import Corpus
+from elmore.corpus.corpus import Corpus
 from elmore.pretraining.windows import Window, WindowPlan, Windows
 from elmore.text.spelling import Speller
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
+from elmore.corpus.corpus import Corpus
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.corpus import Corpus
 from elmore.pretraining.initial import initialize
 from elmore.pretraining.loop import train
 from elmore.pretraining.sampling import LogUniformSampler

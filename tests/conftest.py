@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from elmore import Embedder, load
+from elmore.corpus.corpus import Corpus
 from elmore.model import Model
-from elmore.pretraining.corpus import Corpus
 from small_runs import small_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
+from elmore.corpus.corpus import Corpus
+from elmore.corpus.prepare import prepare
 from elmore.model import Model
 from elmore.pretraining.beginning import from_model, new_model
-from elmore.pretraining.corpus import Corpus
 from elmore.pretraining.events import Event
-from elmore.pretraining.prepare import prepare
 from elmore.pretraining.run import Habits, Run
 from elmore.pretraining.run_folder import RunFolder
 from elmore.recipe import Recipe, overridden, read_recipe

@@ -13,7 +13,7 @@ from elmore.config import (
     ORIGINAL,
     SMALL,
     Activation,
-    Alphabet,
+    AlphabetName,
     CharacterConfig,
     Direction,
     ModelConfig,
@@ -27,7 +27,7 @@ from reference.strategies import patiently
 
 @st.composite
 def character_configs(draw: st.DrawFn) -> CharacterConfig:
-    alphabet = draw(st.sampled_from(get_args(Alphabet)))
+    alphabet = draw(st.sampled_from(get_args(AlphabetName)))
     longest = draw(st.integers(3, 60))
     filters = st.tuples(st.integers(1, longest), st.integers(1, 4))
     return CharacterConfig(

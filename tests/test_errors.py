@@ -10,7 +10,7 @@ from elmore.errors import (
     MissingExtra,
     NotFound,
     OutOfMemory,
-    located,
+    error_context,
     shortened,
 )
 
@@ -42,25 +42,25 @@ def test_a_missing_extra_says_how_to_install_it() -> None:
 
 @pytest.mark.parametrize("error", [FormatError, NotFound, OutOfMemory])
 def test_a_place_is_put_in_front_of_the_reason(error: type[ElmoreError]) -> None:
-    with pytest.raises(error) as caught, located("weights.hdf5"):
+    with pytest.raises(error) as caught, error_context("weights.hdf5"):
         raise error("char_embed is missing")
     assert str(caught.value) == "weights.hdf5: char_embed is missing"
 
 
 def test_places_nest_from_the_outside_in() -> None:
-    with pytest.raises(InputError) as caught, located("model.zip"), located("vocab.txt"):
+    with pytest.raises(InputError) as caught, error_context("model.zip"), error_context("vocab.txt"):
         raise InputError("not UTF-8")
     assert str(caught.value) == "model.zip: vocab.txt: not UTF-8"
 
 
 def test_a_missing_extra_can_be_located_too() -> None:
-    with pytest.raises(MissingExtra) as caught, located("big.txt.zst"):
+    with pytest.raises(MissingExtra) as caught, error_context("big.txt.zst"):
         raise MissingExtra("zst", library="zstandard", extra="zst")
     assert str(caught.value).startswith("big.txt.zst: zst needs zstandard")
 
 
 def test_errors_of_others_pass_as_they_are() -> None:
-    with pytest.raises(KeyError) as caught, located("weights.hdf5"):
+    with pytest.raises(KeyError) as caught, error_context("weights.hdf5"):
         raise KeyError("a mistake of ours")
     assert caught.value.args == ("a mistake of ours",)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from elmore.errors import InputError, shortened
 
 Activation = Literal["relu", "tanh"]
-Alphabet = Literal["bytes", "codepoints"]
+AlphabetName = Literal["bytes", "codepoints"]
 Direction = Literal["forward", "backward"]
 Reads = Literal["both", "forward", "backward"]
 
@@ -35,7 +35,7 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 class CharacterConfig:
     """How a word is read letter by letter."""
 
-    alphabet: Alphabet = "bytes"
+    alphabet: AlphabetName = "bytes"
     n_characters: int = 261  # rows of the character table; 261 for bytes: 256 and five marks
     max_characters: int = 50  # per word, its begin and end marks included
     embedding_dim: int = 16

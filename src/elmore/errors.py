@@ -10,7 +10,7 @@
 
 InputWarning is no error: the input is read, but looks like a mistake.
 
-Each message says what is wrong, where, and what to do. Inner functions raise the short reason; `located`
+Each message says what is wrong, where, and what to do. Inner functions raise the short reason; `error_context`
 adds the file or the place once, at the boundary the user called.
 """
 
@@ -59,10 +59,10 @@ class InputWarning(UserWarning):
 
 
 @contextmanager
-def located(where: object) -> Iterator[None]:
+def error_context(where: object) -> Iterator[None]:
     """Put the place in front of any ElmoreError raised inside.
 
-    >>> with located("weights.hdf5"):
+    >>> with error_context("weights.hdf5"):
     ...     raise FormatError("char_embed is missing")
     Traceback (most recent call last):
     ...

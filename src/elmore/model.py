@@ -11,16 +11,16 @@ from torch import Tensor
 from elmore.config import ModelConfig
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.container import Container, Files, Overlay, open_container
+from elmore.formats.storage.container import Container, Files, Overlay, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
-from elmore.sources import Located, find, find_pair
+from elmore.sources import ModelLocation, find, find_pair
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny import NAME as TINY_NAME
-from elmore.tiny import tiny_checkpoint
+from elmore.tiny_random import NAME as TINY_NAME
+from elmore.tiny_random import tiny_checkpoint
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ def load(
         if vocabulary is not None:
             checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
     else:
-        located = _located(name, options, weights)
-        container: Container = open_container(located.path) if located.path is not None else Files(located.files)
+        location = _find_model(name, options, weights)
+        container: Container = open_container(location.path) if location.path is not None else Files(location.files)
         if vocabulary is not None:
             container = Overlay(container, {"vocab.txt": Path(vocabulary)})
         checkpoint = read_checkpoint(container)
         if checkpoint.card.source == container.where:
             # What was named says more than where a download lies.
-            checkpoint = replace(checkpoint, card=replace(checkpoint.card, source=located.origin))
+            checkpoint = replace(checkpoint, card=replace(checkpoint.card, source=location.origin))
     if token_embeddings is not None:
         words = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else checkpoint.vocabulary
         if words is None:
@@ -172,7 +172,7 @@ def _moved(network: BiLM, device: str | torch.device) -> BiLM:
         raise InputError(f"the device {str(device)!r} cannot be used here: {reason}") from None
 
 
-def _located(name: str | Path | None, options: str | Path | None, weights: str | Path | None) -> Located:
+def _find_model(name: str | Path | None, options: str | Path | None, weights: str | Path | None) -> ModelLocation:
     if options is None and weights is None:
         return find(name)
     if name is not None or options is None or weights is None:

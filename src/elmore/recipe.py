@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from elmore.config import MEDIUM, ORIGINAL, SMALL, CharacterConfig, ModelConfig
-from elmore.errors import InputError, NotFound, located, shortened
+from elmore.errors import InputError, NotFound, error_context, shortened
 
 TINY = replace(
     SMALL,
@@ -109,7 +109,7 @@ def read_recipe(path: str | Path) -> Recipe:
         raise NotFound(
             f"{path}: {error.strerror}; recipes that come with Elmore: {', '.join(recipe_names())}"
         ) from None
-    with located(path):
+    with error_context(path):
         try:
             return Recipe.from_dict(tomllib.loads(content.decode()))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -162,7 +162,7 @@ def _merged_model(model: ModelConfig, changes: Any) -> ModelConfig:
             values["characters"] |= change
         else:
             values[name] = None if change is False and name in MAY_BE_ABSENT else change
-    with located("model"):
+    with error_context("model"):
         return ModelConfig.from_dict(values)
 
 

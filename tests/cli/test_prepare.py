@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import elmore
 from elmore.cli.prepare import prepare
+from elmore.corpus import prepare as preparing
+from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
-from elmore.pretraining import prepare as preparing
-from elmore.pretraining.corpus import Corpus
 from elmore.text.vocabulary import Vocabulary
 
 app = typer.Typer()

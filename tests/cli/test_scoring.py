@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from elmore.cli.perplexity import perplexity
 from elmore.cli.substitutes import substitutes
 from elmore.cli.surprisal import surprisal
+from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning
-from elmore.pretraining.prepare import prepare
 from elmore.scoring import perplexity as measure
 
 app = typer.Typer()

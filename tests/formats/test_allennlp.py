@@ -15,7 +15,7 @@ from torch import Tensor
 from elmore.errors import FormatError
 from elmore.formats import Checkpoint, read_checkpoint
 from elmore.formats.allennlp import ALLENNLP
-from elmore.formats.container import Files, folder, open_container
+from elmore.formats.storage.container import Files, folder, open_container
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch

@@ -13,7 +13,7 @@ import pytest
 
 from elmore.errors import ElmoreError
 from elmore.formats import read_checkpoint
-from elmore.formats.container import Files
+from elmore.formats.storage.container import Files
 
 SOURCES = {
     "tensorflow": "bilm-tf-checkpoint/*",

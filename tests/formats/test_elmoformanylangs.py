@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from elmore.errors import ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint
 from elmore.formats import elmoformanylangs as module
-from elmore.formats.container import Files, folder, open_container
 from elmore.formats.elmoformanylangs import ELMOFORMANYLANGS
+from elmore.formats.storage.container import Files, folder, open_container
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch

@@ -13,10 +13,10 @@ from torch import Tensor
 from elmore.config import CharacterConfig, Direction, ModelConfig, Reads, tensor_shapes
 from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.container import Overlay, folder, open_container
+from elmore.formats.storage.container import Overlay, folder, open_container
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny import tiny_checkpoint
+from elmore.tiny_random import tiny_checkpoint
 from one_way import DIRECTIONS, one_way_tensors
 
 MARKS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]

@@ -29,8 +29,8 @@ from torch import Tensor
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.errors import ElmoreError
 from elmore.formats import FORMATS, Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.container import open_container
 from elmore.formats.hdf5 import HDF5
+from elmore.formats.storage.container import open_container
 from elmore.text.vocabulary import Vocabulary
 
 SECONDS = 20  # for one model, on a busy machine
@@ -127,8 +127,8 @@ def rewrite_hdf5(source: Path, target: Path, **how: Any) -> None:
 
 
 def write_tensorflow(path: Path) -> None:
-    from elmore.formats.bilm_arrays import arrays_from_tensors
-    from elmore.formats.options import options_from_config
+    from elmore.formats.layouts.bilm_arrays import arrays_from_tensors
+    from elmore.formats.layouts.options import options_from_config
     from reference.tensorflow_bundle import as_array, write_checkpoint_files
 
     path.mkdir()

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.container import Files, Overlay, folder, open_container
+from elmore.formats.storage.container import Files, Overlay, folder, open_container
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny import tiny_checkpoint
+from elmore.tiny_random import tiny_checkpoint
 from reference.published import PublishedModel, read_published
 from reference.random_models import random_published
 from reference.strategies import published_models

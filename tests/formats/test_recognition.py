@@ -9,8 +9,8 @@ import torch
 
 from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.formats import FORMATS, read_checkpoint, write_checkpoint
-from elmore.formats.container import Container, Files, folder, open_container
-from elmore.tiny import tiny_checkpoint
+from elmore.formats.storage.container import Container, Files, folder, open_container
+from elmore.tiny_random import tiny_checkpoint
 
 Place = Callable[[Path], Container]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elmore.errors import ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint
-from elmore.formats.container import Files, folder
+from elmore.formats.storage.container import Files, folder
 from elmore.formats.tensorflow import TENSORFLOW
 from fixture_variants import VARIANTS
 from reference.published import PublishedModel

@@ -9,12 +9,12 @@ import torch
 from elmore.config import tensor_shapes
 from elmore.errors import ElmoreError, FormatError, NotFound
 from elmore.formats import read_checkpoint
-from elmore.formats.container import Files
+from elmore.formats.storage.container import Files
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings, write_token_embeddings
 from elmore.model import load, model_of, token_embeddings_of
 from elmore.network.state import State
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny import tiny_checkpoint
+from elmore.tiny_random import tiny_checkpoint
 
 WORDS = Vocabulary(["<S>", "</S>", "<UNK>", "a", "bow"])
 

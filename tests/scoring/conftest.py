@@ -9,7 +9,7 @@ import torch
 from elmore.model import Model, model_of
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny import tiny_checkpoint
+from elmore.tiny_random import tiny_checkpoint
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "a", "mat", ".", ",", "bow", "and", "arrow", '"']
 

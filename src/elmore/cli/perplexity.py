@@ -93,7 +93,7 @@ def _sentences(texts: list[str], kind: InputKind | None, style: "TextStyle", err
 
 def _corpus_part(path: Path) -> Iterator[list[str]] | None:
     """The sentences of a prepared corpus, if this is a part of one: FOLDER/heldout or FOLDER/train."""
-    from elmore.pretraining.corpus import MANIFEST, Corpus
+    from elmore.corpus.corpus import MANIFEST, Corpus
 
     if path.stem not in ("heldout", "train") or not (path.parent / MANIFEST).is_file():
         return None

@@ -11,7 +11,7 @@ from elmore.cli.text_options import Errors
 from elmore.errors import InputError
 
 if TYPE_CHECKING:
-    from elmore.pretraining.corpus import Corpus
+    from elmore.corpus.corpus import Corpus
 
 
 class CorpusKind(StrEnum):
@@ -59,7 +59,7 @@ def prepare(
 
     In FASTA each protein is a document.
     """
-    from elmore.pretraining.prepare import prepare as prepare_corpus
+    from elmore.corpus.prepare import prepare as prepare_corpus
     from elmore.progress import progress_bar
 
     speech = Speech.of(context, quiet=quiet, verbose=verbose)

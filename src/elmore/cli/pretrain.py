@@ -18,8 +18,8 @@ from elmore.errors import ElmoreError, InputError, MissingExtra
 if TYPE_CHECKING:
     import torch
 
+    from elmore.corpus.corpus import Corpus
     from elmore.pretraining.beginning import Beginning
-    from elmore.pretraining.corpus import Corpus
     from elmore.pretraining.run import Habits, Run
     from elmore.pretraining.run_folder import Origins, RunFolder
     from elmore.recipe import Recipe
@@ -112,7 +112,7 @@ def _train(
     speech: Speech,
 ) -> bool:
     """Train, and say whether that came to its end; False if the user stopped it."""
-    from elmore.pretraining.corpus import Corpus
+    from elmore.corpus.corpus import Corpus
     from elmore.pretraining.run import Run
 
     go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder.path))}"

@@ -39,7 +39,7 @@ def surprisal(
     Natural logarithms: the surprisal in bits is -x / ln 2. Sentences and positions count from 0. A word outside the
     vocabulary (in_vocabulary 0) has the probability of <UNK>.
     """
-    from elmore.files import writing
+    from elmore.atomic_files import atomic_write
     from elmore.model import load
     from elmore.progress import progress_bar
     from elmore.scoring.surprisal import surprisal as score
@@ -57,6 +57,6 @@ def surprisal(
         if output == "-":
             write_table(scores, sys.stdout)
             return
-        with writing(Path(output)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        with atomic_write(Path(output)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
             words = write_table(scores, file)
     speech.say(f"wrote {output}: {words:,} words")

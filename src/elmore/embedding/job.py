@@ -12,10 +12,10 @@ from elmore.embedding.embedder import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS, 
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.spool import COMMIT_SECONDS, EmbeddedSentence, Spool
 from elmore.errors import InputError, NotFound
-from elmore.files import DecodingErrors
 from elmore.progress import Progress
 from elmore.text.reading import InputFormat, Sentence, read_sentences
 from elmore.text.style import TextStyle
+from elmore.text_files import DecodingErrors
 
 STDIN = "-"
 

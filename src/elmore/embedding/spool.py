@@ -19,11 +19,11 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.atomic_files import atomic_write
 from elmore.embedding.columns import Column
 from elmore.embedding.lock import lock
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
-from elmore.files import writing
 
 COMMIT_SECONDS = 10.0
 SENTENCES_AT_ONCE = 1024
@@ -158,7 +158,7 @@ class Spool:
         with self._last_commit_stands():
             for column in self.columns.values():
                 column.sync()
-            with writing(self._state) as unfinished:
+            with atomic_write(self._state) as unfinished:
                 unfinished.write_text(json.dumps({"job": self._description, "totals": self.totals._asdict()}))
         self._on_disk = self.totals
 
@@ -180,7 +180,7 @@ class Spool:
         What a killed process leaves here is overwritten by the next try, and goes when the spool does.
         """
         unfinished = self.folder / f"unfinished{path.suffix}"
-        with writing(path) as beside:
+        with atomic_write(path) as beside:
             try:
                 yield unfinished
                 # Not a plain rename: the final name may be a link that leads to another disk.

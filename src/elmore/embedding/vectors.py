@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.embedding.sinks import VectorFile, sink_of
-from elmore.errors import ElmoreError, FormatError, InputError, NotFound, located
+from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context
 
 AnyPath = str | PathLike[str]
 
@@ -192,7 +192,7 @@ def _open_file(path: Path) -> VectorFile:
 @contextmanager
 def _damage_explained(path: Path) -> Iterator[None]:
     """Say by the file's name whatever its library finds wrong with it."""
-    with located(path):
+    with error_context(path):
         try:
             yield
         except ElmoreError:

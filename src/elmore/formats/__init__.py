@@ -11,14 +11,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from elmore.errors import FormatError, InputError, located, shortened
+from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.formats.allennlp import ALLENNLP
 from elmore.formats.checkpoint import Card, Checkpoint
-from elmore.formats.container import Container
 from elmore.formats.elmoformanylangs import ELMOFORMANYLANGS
 from elmore.formats.folder import FOLDER, FOLDER_INT8
 from elmore.formats.format import Format
 from elmore.formats.hdf5 import HDF5
+from elmore.formats.storage.container import Container
 from elmore.formats.tensorflow import TENSORFLOW
 
 __all__ = ["FORMATS", "Card", "Checkpoint", "Format", "read_checkpoint", "write_checkpoint"]
@@ -30,7 +30,7 @@ FORMATS = (FOLDER, FOLDER_INT8, TENSORFLOW, ELMOFORMANYLANGS, ALLENNLP, HDF5)
 
 def read_checkpoint(container: Container) -> Checkpoint:
     """Read a model of any format; the error says which file is wrong, and what is wrong in it."""
-    with located(container.where):
+    with error_context(container.where):
         form = _recognised(container)
         checkpoint = form.read(container)
         checkpoint.check()
@@ -61,5 +61,5 @@ def _recognised(container: Container) -> Format:
 
 
 def _read_later(softmax: Callable[[], Mapping[str, Tensor]], where: str) -> Mapping[str, Tensor]:
-    with located(where):
+    with error_context(where):
         return softmax()

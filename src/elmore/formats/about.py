@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elmore.errors import InputError, NotFound, located, shortened
+from elmore.errors import InputError, NotFound, error_context, shortened
 from elmore.formats.checkpoint import Card
 
 _FIELDS = ("name", "description", "licence")
@@ -34,7 +34,7 @@ def read_about(path: str | Path) -> dict[str, Any]:
         content = Path(path).read_bytes()
     except OSError as error:
         raise NotFound(f"{path}: {error.strerror}") from None
-    with located(path):
+    with error_context(path):
         try:
             about = tomllib.loads(content.decode())
             json.dumps(about, allow_nan=False)

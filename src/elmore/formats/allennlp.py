@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.errors import FormatError, InputError, located, shortened
+from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.formats.checkpoint import Card, Checkpoint
-from elmore.formats.container import Container
 from elmore.formats.format import Format
-from elmore.formats.json_files import read_json
-from elmore.formats.options import config_from_options
-from elmore.formats.torch_files import load_tensors
-from elmore.formats.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.layouts.options import config_from_options
+from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.storage.container import Container
+from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.torch_files import load_tensors
 
 _STATE_DICTS = ("weights.th", "best.th")
 _TORCH_SUFFIXES = (".th", ".pt", ".pth", ".bin", ".pkl")
@@ -43,14 +43,14 @@ def read(container: Container) -> Checkpoint:
     stored = load_tensors(container, name)
     task = read_json(container, "config.json") if "config.json" in container.names() else {}
     config, options = _options(container, task)
-    with located(name):
+    with error_context(name):
         prefix = _prefix(stored)
         extra: dict[str, Any] = {"prefix": prefix}
         if config is None:
             config = _inferred(stored, prefix)
             extra["assumed"] = _assumed(config)
     # A misfit may be the fault of the weights or of the options, so the message names both.
-    with located(f"{name}, by {options}" if options else name):
+    with error_context(f"{name}, by {options}" if options else name):
         tensors = tensors_of_state_dict(stored, prefix, config)
         mixes = _mixes(stored, prefix.removesuffix("_elmo_lstm."), config)
     if mixes:
@@ -106,7 +106,7 @@ def _options(container: Container, task: Mapping[str, Any]) -> tuple[ModelConfig
     configs = []
     for name in there:
         options = read_json(container, name)
-        with located(name):
+        with error_context(name):
             config = config_from_options(options, token_projection=True, lstm_projection=True)
             # The biLM of AllenNLP always has skip connections, and its stored biases are complete.
             configs.append(replace(config, skip_connections=True, forget_bias=0.0))

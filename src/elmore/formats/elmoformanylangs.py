@@ -18,13 +18,13 @@ from typing import Any
 from torch import Tensor
 
 from elmore.config import ModelConfig
-from elmore.errors import FormatError, InputError, located
+from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.container import Container
 from elmore.formats.format import Format
-from elmore.formats.json_files import read_json
-from elmore.formats.torch_files import load_tensors
-from elmore.formats.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.storage.container import Container
+from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.torch_files import load_tensors
 from elmore.text.vocabulary import Vocabulary
 
 _MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")  # the last three only among characters
@@ -55,12 +55,12 @@ def read(container: Container) -> Checkpoint:
     network, where = _network(container)
     embedder = load_tensors(container, "token_embedder.pkl")
     encoder = load_tensors(container, "encoder.pkl")
-    with located(where):
+    with error_context(where):
         config = _config(network, embedder)
     # A misfit may be the fault of the weights or of the configuration, so the message names both.
-    with located(f"token_embedder.pkl, by {where}"):
+    with error_context(f"token_embedder.pkl, by {where}"):
         tensors = _token_embedder(embedder, config)
-    with located(f"encoder.pkl, by {where}"):
+    with error_context(f"encoder.pkl, by {where}"):
         tensors |= lstm(encoder, "", config)
     has_softmax = "classifier.pkl" in container.names()
     vocabulary, characters = None, None
@@ -169,7 +169,7 @@ def _token_embedder(stored: Mapping[str, Tensor], config: ModelConfig) -> dict[s
 
 def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Tensor]:
     tensors = load_tensors(container, "classifier.pkl")
-    with located("classifier.pkl"):
+    with error_context("classifier.pkl"):
         rows = len(tensors.get("column_emb.weight", ()))
         return {
             "weight": take(tensors, "column_emb.weight", rows, config.vector_dim),
@@ -179,7 +179,7 @@ def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Tensor]:
 
 def _dictionary(container: Container, name: str, *, rows: int, marks: tuple[str, ...]) -> dict[str, int]:
     """Read a .dic file for a table of that many rows; of 0 rows: as many as there are lines."""
-    with located(name):
+    with error_context(name):
         try:
             lines = container.read(name).decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:

@@ -18,16 +18,16 @@ from pathlib import Path
 
 from torch import Tensor
 
+from elmore.atomic_files import atomic_write_folder
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, located, shortened
-from elmore.files import writing_folder
+from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context, shortened
 from elmore.formats.checkpoint import Card, Checkpoint
-from elmore.formats.container import Container, open_container
 from elmore.formats.format import Format
-from elmore.formats.int8 import narrowed
-from elmore.formats.json_files import read_json, write_json
-from elmore.formats.safetensors_files import check_shapes, read_tensors, write_tensors
-from elmore.formats.vocabulary_files import read_vocabulary
+from elmore.formats.storage.container import Container, open_container
+from elmore.formats.storage.int8 import narrowed
+from elmore.formats.storage.json_files import read_json, write_json
+from elmore.formats.storage.safetensors_files import check_shapes, read_tensors, write_tensors
+from elmore.formats.storage.vocabulary_files import read_vocabulary
 from elmore.text.vocabulary import Vocabulary
 
 _CONFIG, _MODEL, _CARD = "config.json", "model.safetensors", "card.json"
@@ -50,7 +50,7 @@ def read(container: Container) -> Checkpoint:
     there = container.names()
     config = _config(container)
     tensors = read_tensors(container, _MODEL)
-    with located(_MODEL):
+    with error_context(_MODEL):
         # Before anybody lists what so many layers would need.
         if config.lstm_layers + (config.characters.n_highways if config.characters else 0) > len(tensors):
             raise FormatError(f"has {len(tensors)} tensors, too few for the layers that {_CONFIG} tells of")
@@ -73,7 +73,7 @@ def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
     pack = narrowed if small else dict
     if path.is_dir() and any(path.iterdir()) and not recognise(open_container(path)):
         raise InputError(f"{path}: is no folder of Elmore's, and not empty; choose a new or an empty one")
-    with writing_folder(path, replaces=_FILES) as target:
+    with atomic_write_folder(path, replaces=_FILES) as target:
         write_json({"format": "elmore", "version": _VERSION, "model": checkpoint.config.to_dict()}, target / _CONFIG)
         write_json(checkpoint.card.to_dict(), target / _CARD)
         write_tensors(pack(checkpoint.tensors), target / _MODEL)
@@ -96,7 +96,7 @@ FOLDER_INT8 = FOLDER._replace(name="folder-int8", write=partial(write, small=Tru
 
 def _config(container: Container) -> ModelConfig:
     values = read_json(container, _CONFIG)
-    with located(_CONFIG):
+    with error_context(_CONFIG):
         if values.get("format") != "elmore":
             raise FormatError(f"its format is {values.get('format')!r}, not 'elmore': this is another program's model")
         if values.get("version") != _VERSION:
@@ -113,7 +113,7 @@ def _config(container: Container) -> ModelConfig:
 
 def _card(container: Container) -> Card:
     values = read_json(container, _CARD)
-    with located(_CARD):
+    with error_context(_CARD):
         return Card.from_dict(values)
 
 
@@ -156,14 +156,14 @@ def _characters(container: Container, config: CharacterConfig) -> dict[str, int]
 def _state(container: Container, config: ModelConfig) -> dict[str, Tensor]:
     layers = (config.lstm_layers, config.directions)
     tensors = read_tensors(container, _STATE)
-    with located(_STATE):
+    with error_context(_STATE):
         check_shapes(tensors, {"h": (*layers, config.vector_dim), "c": (*layers, config.cell_dim)})
     return tensors
 
 
 def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Tensor]:
     tensors = read_tensors(container, _SOFTMAX)
-    with located(_SOFTMAX):
+    with error_context(_SOFTMAX):
         words = tensors["bias"].numel() if "bias" in tensors else 0
         check_shapes(tensors, {"weight": (words, config.vector_dim), "bias": (words,)})
     return tensors

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.container import Container
+from elmore.formats.storage.container import Container
 
 
 class Format(NamedTuple):

@@ -13,17 +13,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from elmore.errors import FormatError, located, shortened
-from elmore.files import writing_folder
-from elmore.formats.archives import readable
-from elmore.formats.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.atomic_files import atomic_write_folder
+from elmore.errors import FormatError, error_context, shortened
 from elmore.formats.checkpoint import Card, Checkpoint
-from elmore.formats.container import Container
 from elmore.formats.format import Format
-from elmore.formats.hdf5_files import list_arrays
-from elmore.formats.json_files import read_json, write_json
-from elmore.formats.options import options_from_config
-from elmore.formats.vocabulary_files import find_vocabulary, vocabulary_content
+from elmore.formats.layouts.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.formats.layouts.options import options_from_config
+from elmore.formats.storage.archives import readable
+from elmore.formats.storage.container import Container
+from elmore.formats.storage.hdf5_files import list_arrays
+from elmore.formats.storage.json_files import read_json, write_json
+from elmore.formats.storage.vocabulary_files import find_vocabulary, vocabulary_content
 
 # The likeliest first: what fits one of them is not compared with what fits the next.
 _OPTIONS = ("options.json", "*options*.json")
@@ -38,12 +38,12 @@ def read(container: Container) -> Checkpoint:
     options_file, weights_file = _only(container, _OPTIONS), _only(container, _WEIGHTS)
     options = read_json(container, options_file)
     with readable(weights_file), container.open(weights_file) as file:
-        with located(weights_file):
+        with error_context(weights_file):
             arrays = list_arrays(file)
             shapes = {name: array.shape for name, array in arrays.items()}
-        with located(options_file):
+        with error_context(options_file):
             config = config_of_arrays(options, shapes)
-        with located(weights_file):
+        with error_context(weights_file):
             check_arrays(config, shapes, options_file=options_file)
             tensors = tensors_from_arrays(config, shapes, lambda name: arrays[name].read())
     return Checkpoint(
@@ -59,7 +59,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
 
     options = options_from_config(checkpoint.config)
     words = vocabulary_content(checkpoint.vocabulary) if checkpoint.vocabulary is not None else None
-    with writing_folder(path, replaces=("options.json", "weights.hdf5", "vocab.txt")) as folder:
+    with atomic_write_folder(path, replaces=("options.json", "weights.hdf5", "vocab.txt")) as folder:
         write_json(options, folder / "options.json")
         # The layout that every version of the HDF5 library reads, and the only one that we do.
         with new_hdf5(folder / "weights.hdf5", libver=("earliest", "latest")) as output:

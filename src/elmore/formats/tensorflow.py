@@ -19,15 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmore.errors import FormatError, located, shortened
-from elmore.formats.archives import readable
-from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.errors import FormatError, error_context, shortened
 from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.container import Container
 from elmore.formats.format import Format
-from elmore.formats.json_files import read_json
-from elmore.formats.tensorflow_bundle import Bundle, read_bundle
-from elmore.formats.vocabulary_files import find_vocabulary
+from elmore.formats.layouts.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.formats.storage.archives import readable
+from elmore.formats.storage.container import Container
+from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.tensorflow_bundle import Bundle, read_bundle
+from elmore.formats.storage.vocabulary_files import find_vocabulary
 
 _OPTIONS = "options.json"
 _SOFTMAX_WEIGHT, _SOFTMAX_BIAS, _WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
@@ -43,13 +43,13 @@ def read(container: Container) -> Checkpoint:
     prefix = _newest(container)
     options = read_json(container, _OPTIONS)
     index = container.read(f"{prefix}.index")
-    with located(f"{prefix}.index"):
+    with error_context(f"{prefix}.index"):
         bundle = read_bundle(index, partial(_open_data, container, prefix))
         variables = _variables(bundle)
         shapes = {dumped: bundle.entries[name].shape for dumped, name in variables.items()}
-    with located(_OPTIONS):
+    with error_context(_OPTIONS):
         config = config_of_arrays(options, shapes)
-    with readable(prefix), located(prefix):
+    with readable(prefix), error_context(prefix):
         check_arrays(config, shapes, options_file=_OPTIONS)
         arrays = _read(bundle, variables)
         tensors = tensors_from_arrays(config, shapes, arrays.__getitem__)
@@ -136,7 +136,7 @@ def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, NDArray[np.
 def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Tensor]:
     # With share_embedding_softmax the words of the input serve the output too.
     weight = _SOFTMAX_WEIGHT if _SOFTMAX_WEIGHT in bundle.entries else _WORDS
-    with readable(prefix), located(prefix):
+    with readable(prefix), error_context(prefix):
         if weight not in bundle.entries:
             raise FormatError(f"{_SOFTMAX_BIAS} is there, and {_SOFTMAX_WEIGHT} is missing")
         arrays = _read(bundle, {"weight": weight, "bias": _SOFTMAX_BIAS})

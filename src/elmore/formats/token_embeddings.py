@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from elmore.atomic_files import atomic_write
 from elmore.config import tensor_shapes
-from elmore.errors import FormatError, located
-from elmore.files import writing
-from elmore.formats.archives import readable
+from elmore.errors import FormatError, error_context
 from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.finite import check_finite
-from elmore.formats.hdf5_files import list_arrays
+from elmore.formats.storage.archives import readable
+from elmore.formats.storage.finite import check_finite
+from elmore.formats.storage.hdf5_files import list_arrays
 from elmore.text.vocabulary import Vocabulary
 
 _NAME = "embedding"
@@ -24,7 +24,7 @@ _NAME = "embedding"
 
 def read_token_embeddings(path: Path) -> Tensor:
     """The vectors of a token-embedding file, (words, P)."""
-    with readable(str(path)), path.open("rb") as file, located(path):
+    with readable(str(path)), path.open("rb") as file, error_context(path):
         arrays = list_arrays(file)
         if _NAME not in arrays:
             raise FormatError(f"holds no array {_NAME}, as a token-embedding file does")
@@ -39,7 +39,7 @@ def write_token_embeddings(vectors: Tensor, path: Path) -> None:
     """Write vectors (words, P) as a token-embedding file, which bilm-tf reads too."""
     from elmore.hdf5_output import new_hdf5  # here, because h5py takes a while and reading does without it
 
-    with writing(path) as unfinished, new_hdf5(unfinished, libver=("earliest", "latest")) as output:
+    with atomic_write(path) as unfinished, new_hdf5(unfinished, libver=("earliest", "latest")) as output:
         output.add(_NAME, vectors.detach().float().cpu().numpy())
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from elmore.config import ModelConfig
+from elmore.corpus.corpus import BEGIN, END, UNKNOWN, Corpus
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.corpus import BEGIN, END, UNKNOWN, Corpus
 from elmore.pretraining.initial import initialize
 from elmore.recipe import Recipe
 from elmore.text.spelling import Speller, WordInputs

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from elmore.corpus.corpus import Corpus
 from elmore.formats import Card, Checkpoint
 from elmore.network.language_model import LanguageModel
 from elmore.pretraining.beginning import Beginning
-from elmore.pretraining.corpus import Corpus
 from elmore.version import __version__
 
 

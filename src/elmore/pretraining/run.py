@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 
+from elmore.corpus.corpus import Corpus
 from elmore.errors import ElmoreError, InputError
 from elmore.formats import write_checkpoint
-from elmore.formats.options import options_from_config
+from elmore.formats.layouts.options import options_from_config
 from elmore.pretraining.beginning import Beginning
 from elmore.pretraining.capturing import capture, restore
-from elmore.pretraining.corpus import Corpus
 from elmore.pretraining.cost import most_memory, seconds_per_update
 from elmore.pretraining.evaluation import HeldOut, as_fact, evaluate
 from elmore.pretraining.evaluations import Evaluations

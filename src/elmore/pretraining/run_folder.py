@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmore.errors import FormatError, InputError, located
-from elmore.files import writing
-from elmore.pretraining.corpus import Corpus
+from elmore.atomic_files import atomic_write
+from elmore.corpus.corpus import Corpus
+from elmore.errors import FormatError, InputError, error_context
 from elmore.recipe import Recipe, overridden
 
 # Of a run that goes on; anything else would have it read other text, or fit other tensors.
@@ -93,7 +93,7 @@ class RunFolder:
         if not self.origins.exists():
             return recipe, Origins()
         origins = _read_json(self.origins)
-        with located(self.origins):
+        with error_context(self.origins):
             try:
                 return recipe, Origins(**{**origins, "commands": tuple(origins["commands"])})
             except (TypeError, KeyError):
@@ -138,7 +138,7 @@ def changed(recipe: Recipe, changes: Mapping[str, str]) -> Recipe:
 
 
 def _read_json(path: Path) -> Any:
-    with located(path):
+    with error_context(path):
         try:
             return json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -146,5 +146,5 @@ def _read_json(path: Path) -> Any:
 
 
 def _write_json(path: Path, values: Any) -> None:
-    with writing(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(json.dumps(values, indent=2) + "\n")

@@ -10,20 +10,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from elmore.errors import NotFound, located, shortened
+from elmore.errors import NotFound, error_context, shortened
 from elmore.sources.addresses import Address, find_address, is_address
 from elmore.sources.local import find_file, find_local, local_path, names_in
-from elmore.sources.location import OPTIONS, WEIGHTS, Located
+from elmore.sources.location import OPTIONS, WEIGHTS, ModelLocation
 from elmore.sources.published import PUBLISHED
 
-__all__ = ["Located", "find", "find_pair", "known_names"]
+__all__ = ["ModelLocation", "find", "find_pair", "known_names"]
 
 DEFAULT = "elmore-en"
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data
 
 
-def find(name: str | Path | None = None) -> Located:
+def find(name: str | Path | None = None) -> ModelLocation:
     """Find a model by path, address or name, fetching it if need be; None means the default model.
 
     A path wins over a name: a folder `small` here is that folder. What is given as a `Path` is only looked for here.
@@ -42,13 +42,13 @@ def find(name: str | Path | None = None) -> Located:
     raise NotFound(_what_was_looked_for(str(name)))
 
 
-def find_pair(options: str | Path, weights: str | Path, vocabulary: str | Path | None = None) -> Located:
+def find_pair(options: str | Path, weights: str | Path, vocabulary: str | Path | None = None) -> ModelLocation:
     """Find an options file and a weights file, each a path or an address, and the vocabulary if one is given."""
     files = {OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)}
     if vocabulary is not None:
         found = _find_file(vocabulary)
         files["vocab.txt.gz" if found.suffix == ".gz" else "vocab.txt"] = found
-    return Located(origin=str(weights), files=files)
+    return ModelLocation(origin=str(weights), files=files)
 
 
 def known_names() -> list[str]:
@@ -64,20 +64,20 @@ def _shipped_names() -> list[str]:
     return [name for name in names_in(_SHIPPED) if (_SHIPPED / name / "config.json").is_file()]
 
 
-def _find_shipped(name: str) -> Located | None:
+def _find_shipped(name: str) -> ModelLocation | None:
     # Compared with what is there, so that no name leads out of the folder.
-    return Located(origin=name, path=_SHIPPED / name) if name in _shipped_names() else None
+    return ModelLocation(origin=name, path=_SHIPPED / name) if name in _shipped_names() else None
 
 
-def _find_published(name: str) -> Located | None:
+def _find_published(name: str) -> ModelLocation | None:
     if (address := PUBLISHED.get(name)) is None:
         return None
-    with located(name):
+    with error_context(name):
         found = find_address(address)
     return found and replace(found, origin=f"{name} ({address})")
 
 
-_RESOLVERS: list[Callable[[str], Located | None]] = [find_address, find_local, _find_shipped, _find_published]
+_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [find_address, find_local, _find_shipped, _find_published]
 
 
 def _find_file(name: str | Path) -> Path:

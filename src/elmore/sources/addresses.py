@@ -10,9 +10,17 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from elmore.errors import InputError, NotFound, located
+from elmore.errors import InputError, NotFound, error_context
 from elmore.sources.downloads import fetch
-from elmore.sources.location import OPTIONS, WEIGHTS, Located, is_options, is_weights, options_names, weights_names
+from elmore.sources.location import (
+    OPTIONS,
+    WEIGHTS,
+    ModelLocation,
+    is_options,
+    is_weights,
+    options_names,
+    weights_names,
+)
 from elmore.sources.transport import Absent
 
 # Two letters at least: C:// begins a path.
@@ -24,7 +32,7 @@ def is_address(name: str) -> bool:
     return _SCHEME.match(name) is not None
 
 
-def find_address(name: str) -> Located | None:
+def find_address(name: str) -> ModelLocation | None:
     """The model at this address, or None where the name is no address."""
     if not is_address(name):
         return None
@@ -32,12 +40,12 @@ def find_address(name: str) -> Located | None:
     # Options before weights: that they are missing should show before hundreds of megabytes have come.
     if is_weights(address.file_name):
         options = _fetch_beside(address, options_names(address.file_name), what="options")
-        return Located(origin=name, files={OPTIONS: options, WEIGHTS: address.fetch()})
+        return ModelLocation(origin=name, files={OPTIONS: options, WEIGHTS: address.fetch()})
     if is_options(address.file_name):
         options = address.fetch()
         weights = _fetch_beside(address, weights_names(address.file_name), what="weights")
-        return Located(origin=name, files={OPTIONS: options, WEIGHTS: weights})
-    return Located(origin=name, path=address.fetch())
+        return ModelLocation(origin=name, files={OPTIONS: options, WEIGHTS: weights})
+    return ModelLocation(origin=name, path=address.fetch())
 
 
 class Address(NamedTuple):
@@ -56,7 +64,7 @@ class Address(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read an address as a user gives it; what is wrong with it is said in an InputError."""
-        with located(text):
+        with error_context(text):
             parts = _split(text)
             pin = _PIN.fullmatch(parts.fragment)
             if parts.fragment and not pin:

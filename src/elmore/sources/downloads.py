@@ -26,8 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from elmore.errors import ElmoreError, FormatError, NotFound, located
-from elmore.files import cache_folder, writing
+from elmore.atomic_files import atomic_write
+from elmore.errors import ElmoreError, FormatError, NotFound, error_context
+from elmore.sources.cache_folder import cache_folder
 from elmore.sources.locking import locked
 from elmore.sources.transport import Absent, Answer, TransferError, UnfitPartError, Validator, request
 
@@ -42,7 +43,7 @@ def fetch(url: str, *, name: str, sha256: str | None = None) -> Path:
 
     With the environment variable ELMORE_OFFLINE set, the network is never touched.
     """
-    with located(url):
+    with error_context(url):
         place = _Place.of(url, name)
         try:
             if _is_sound(place, sha256):
@@ -107,7 +108,7 @@ class _Record:
             return None  # no record, or one that says nothing: the file is fetched as if there were none
 
     def write(self, path: Path) -> None:
-        with writing(path) as unfinished:
+        with atomic_write(path) as unfinished:
             unfinished.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 

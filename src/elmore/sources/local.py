@@ -11,7 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmore.errors import ElmoreError, NotFound, shortened
-from elmore.sources.location import OPTIONS, WEIGHTS, Located, is_options, is_weights, options_names, weights_names
+from elmore.sources.location import (
+    OPTIONS,
+    WEIGHTS,
+    ModelLocation,
+    is_options,
+    is_weights,
+    options_names,
+    weights_names,
+)
 
 # Beside weights of whatever name, these say more about them.
 _COMPANIONS = ("vocab.txt", "vocab.txt.gz", "meta.json")
@@ -25,14 +33,14 @@ _FOLDER_FILES = {
 _CHECKPOINT_FILE = re.compile(r"(?P<prefix>.+)\.(index|meta|data-\d{5}-of-\d{5})")
 
 
-def find_local(name: str) -> Located | None:
+def find_local(name: str) -> ModelLocation | None:
     """What lies at this path, or None where nothing does."""
     path = local_path(name)
     with _refusals_explained(name):
         if not name:
             raise NotFound("the name of the model is empty")
         if path.is_dir():
-            return Located(origin=name, path=path)
+            return ModelLocation(origin=name, path=path)
         if path.is_file():
             return _model_with(path, origin=name)
         if path.exists():
@@ -74,7 +82,7 @@ def _refusals_explained(name: str) -> Iterator[None]:
         raise NotFound(f"{name}: cannot be looked at: {error.strerror}") from error
 
 
-def _model_with(file: Path, *, origin: str) -> Located:
+def _model_with(file: Path, *, origin: str) -> ModelLocation:
     """The model that this file is, or is part of."""
     if is_weights(file.name):
         return _pair(_options_of(file), file, origin=origin)
@@ -84,8 +92,8 @@ def _model_with(file: Path, *, origin: str) -> Located:
     if checkpoint and file.with_name(f"{checkpoint['prefix']}.index").is_file():
         return _tensorflow_checkpoint(file.with_name(checkpoint["prefix"]), origin=origin)
     if file.name in _FOLDER_FILES:
-        return Located(origin=origin, path=file.parent)
-    return Located(origin=origin, path=file)
+        return ModelLocation(origin=origin, path=file.parent)
+    return ModelLocation(origin=origin, path=file)
 
 
 def _options_of(weights: Path) -> Path:
@@ -98,13 +106,13 @@ def _options_of(weights: Path) -> Path:
     )
 
 
-def _with_weights(options: Path, *, origin: str) -> Located:
+def _with_weights(options: Path, *, origin: str) -> ModelLocation:
     folder, names = options.parent, weights_names(options.name)
     if found := _first_of(names, folder):
         return _pair(options, found, origin=origin)
     others = names_in(folder)
     if options.name == OPTIONS and any(name.endswith(".index") for name in others):
-        return Located(origin=origin, path=folder)
+        return ModelLocation(origin=origin, path=folder)
     candidates = [name for name in others if is_weights(name)]
     weights = [name for name in candidates if "weights" in name]
     if len(weights) == 1:
@@ -116,15 +124,15 @@ def _with_weights(options: Path, *, origin: str) -> Located:
     )
 
 
-def _pair(options: Path, weights: Path, *, origin: str) -> Located:
+def _pair(options: Path, weights: Path, *, origin: str) -> ModelLocation:
     files = {OPTIONS: options, WEIGHTS: weights, **_present(_COMPANIONS, weights.parent)}
-    return Located(origin=origin, files=files)
+    return ModelLocation(origin=origin, files=files)
 
 
-def _tensorflow_checkpoint(prefix: Path, *, origin: str) -> Located:
+def _tensorflow_checkpoint(prefix: Path, *, origin: str) -> ModelLocation:
     # Not the whole folder: it may hold other steps, or a dump, and this one was asked for.
     own = [name for name in names_in(prefix.parent) if name.startswith(f"{prefix.name}.")]
-    return Located(origin=origin, files=_present([*own, OPTIONS, *_COMPANIONS], prefix.parent))
+    return ModelLocation(origin=origin, files=_present([*own, OPTIONS, *_COMPANIONS], prefix.parent))
 
 
 def _first_of(names: Iterable[str], folder: Path) -> Path | None:

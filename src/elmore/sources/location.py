@@ -9,7 +9,7 @@ WEIGHTS = "weights.hdf5"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Located:
+class ModelLocation:
     """A model on this machine: one `path`, or `files` by the names that a format looks for."""
 
     origin: str  # what the user named

@@ -13,10 +13,10 @@ from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, TypeVar
 
 from elmore.errors import InputError
-from elmore.files import DecodingErrors, name_of, read_lines
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer, split_at_blanks
+from elmore.text_files import DecodingErrors, name_of, read_lines
 
 InputFormat = Literal["text", "tokenized", "conllu", "fasta"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.errors import InputError, located
+from elmore.errors import InputError, error_context
 
 
 def log_uniform_probabilities(words: int) -> NDArray[np.float64]:
@@ -63,7 +63,7 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Read a vocabulary file of the published layout."""
-        with located(path):
+        with error_context(path):
             try:
                 return cls.parse(path.read_text(encoding="utf-8"))
             except UnicodeDecodeError as error:

@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from elmore.atomic_files import atomic_write_folder
 from elmore.errors import InputWarning, NotFound
-from elmore.files import writing_folder
-from elmore.formats.safetensors_files import write_tensors
+from elmore.formats.storage.safetensors_files import write_tensors
 
 TENSORS, PROGRESS = "tensors.safetensors", "progress.json"
 
@@ -45,7 +45,7 @@ class Checkpoints:
         # A process that was killed may have left something half-written, under a hidden name.
         for unfinished in self.folder.glob(".*-step-*"):
             shutil.rmtree(unfinished)
-        with writing_folder(self.folder / f"step-{step:08d}", replaces=(TENSORS, PROGRESS)) as folder:
+        with atomic_write_folder(self.folder / f"step-{step:08d}", replaces=(TENSORS, PROGRESS)) as folder:
             write_tensors(snapshot.tensors, folder / TENSORS)
             (folder / PROGRESS).write_text(json.dumps({"step": step, **snapshot.progress}, indent=2))
         # A later one was damaged, or the run would have gone on from it.

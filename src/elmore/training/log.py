@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from elmore.atomic_files import atomic_write
 from elmore.errors import ElmoreError, MissingExtra
-from elmore.files import writing
 
 
 class Log:
@@ -22,7 +22,7 @@ class Log:
         """Forget what came after a step, because the run goes back to it; -1 forgets all."""
         self.close()
         kept = [entry for entry in read_log(self.path) if entry.get("step", 0) <= step]
-        with writing(self.path) as unfinished:
+        with atomic_write(self.path) as unfinished:
             unfinished.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
 
     def write(self, **values: Any) -> None:
@@ -110,7 +110,7 @@ def plot_log(log: Path, picture: Path) -> None:
         right.yaxis.set_minor_formatter(NullFormatter())
         right.set_ylabel("perplexity on the held-out part (full softmax)", color="#cc6677")
         right.spines["top"].set_visible(False)
-    with writing(picture) as unfinished:
+    with atomic_write(picture) as unfinished:
         figure.savefig(unfinished, dpi=150)
 
 

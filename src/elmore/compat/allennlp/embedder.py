@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmore.atomic_files import atomic_write
 from elmore.compat.allennlp.bilm import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE, ElmoBiLm
 from elmore.compat.allennlp.character_ids import tokenized
 from elmore.embedding.sinks.allennlp import Sentences, write_lines
 from elmore.errors import InputError, shortened
-from elmore.files import writing
 from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 
@@ -92,7 +92,7 @@ class ElmoEmbedder:
         lines = _sentence_lines(input_file)
         if use_sentence_keys and (repeated := [line for line, count in Counter(lines).items() if count > 1]):
             raise InputError(f"a sentence that stands there twice cannot be a key: {repeated[0][:80]!r}")
-        with writing(output_file_path) as unfinished, progress_bar("embedding", total=len(lines)) as progress:
+        with atomic_write(output_file_path) as unfinished, progress_bar("embedding", total=len(lines)) as progress:
 
             def embedded() -> Iterator[tuple[int, str, NDArray[np.float32]]]:
                 stream = self.embed_sentences(map(str.split, lines), batch_size)

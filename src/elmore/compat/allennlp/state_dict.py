@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.config import ModelConfig
-from elmore.errors import located
+from elmore.errors import error_context
 from elmore.formats.allennlp import tensors_of_state_dict
 from elmore.network.bilm import BiLM
 
@@ -31,7 +31,7 @@ def rename_parameters(module: nn.Module, state_dict: dict[str, Any], prefix: str
     network = module.get_submodule("network")
     assert isinstance(network, BiLM)
     stored = {name.removeprefix(prefix): state_dict.pop(name) for name in old_names}
-    with located(f"AllenNLP's state dict, {prefix.rstrip('.')}"):
+    with error_context(f"AllenNLP's state dict, {prefix.rstrip('.')}"):
         renamed = _renamed(stored, network.config)
     state_dict.update((f"{prefix}network.{name}", tensor) for name, tensor in renamed.items())
 

@@ -1,0 +1,145 @@
+"""Raw text becomes a corpus on disk that the trainer reads memory-mapped.
+
+Three passes, none of which holds the text: split, tokenise and number every sentence into a draft (the long one, shared
+by many processes); count the words of each part; write both parts with the words renumbered by falling count. To the
+byte, the result depends on the input and the options alone.
+"""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.atomic_files import atomic_write_folder
+from elmore.corpus.corpus import CLASSES, COUNTS, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
+from elmore.corpus.documents import blocks_of, read_documents
+from elmore.corpus.heldout import held_out, split_off
+from elmore.corpus.numbering import Draft
+from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
+from elmore.corpus.statistics import account
+from elmore.corpus.type_table import TypeTable
+from elmore.errors import InputError, InputWarning, shortened
+from elmore.progress import Progress
+from elmore.text.inputs import CorpusFormat, Inputs, find_inputs
+from elmore.text.style import TextStyle, TokenizerName
+from elmore.text.tokenizing import Tokenizer
+from elmore.text_files import DecodingErrors, name_of
+from elmore.version import __version__
+
+DEFAULT_VOCAB_SIZE = 50_000
+DEFAULT_HELDOUT = 0.005
+
+
+def prepare(
+    inputs: Sequence[str | Path],
+    output: str | Path,
+    *,
+    input_format: CorpusFormat | None = None,
+    vocab_size: int | None = None,
+    vocab: str | Path | None = None,
+    heldout: float = DEFAULT_HELDOUT,
+    language: str = "en",
+    lowercase: bool = False,
+    seed: int = 1,
+    errors: DecodingErrors = "strict",
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Corpus:
+    """Write a prepared corpus to the folder `output`, whole or not at all, and open it.
+
+    `inputs` are paths, folders, globs or "-". Without an `input_format` their names tell FASTA from text. The softmax
+    vocabulary is the `vocab_size` most frequent words (50,000, its three marks included) or the file `vocab` as it is.
+    `heldout` is the share of documents to hold out, at least one if there are two. Without `workers` every core works.
+    """
+    _check_options(vocab_size=vocab_size, vocab=vocab, heldout=heldout, workers=workers)
+    found = find_inputs(inputs, format=input_format)
+    style = _style(found.format, language=language, lowercase=lowercase)
+    given = None if vocab is None else read_vocabulary(Path(vocab))
+    with atomic_write_folder(output) as folder:
+        draft = Draft(folder / "draft.bin")
+        lines = _lines(found, errors, draft.dropped)
+        draft.write(blocks_of(lines), style=style, workers=workers or _cores(), progress=progress)
+        if not draft.documents:
+            raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
+        held = held_out(draft.documents, share=heldout, seed=seed)
+        if heldout and not held.any():
+            message = "the input is one document, so nothing was held out; put blank lines between documents"
+            warnings.warn(message, InputWarning, stacklevel=2)
+
+        types = TypeTable.of(draft, held)
+        vocabulary = given or most_frequent(types.words, types.train, size=vocab_size or DEFAULT_VOCAB_SIZE)
+        if given:
+            warn_if_unfit(given, types.words, types.train, where=str(vocab))
+        unknown = vocabulary.index[UNKNOWN]
+        classes = np.array([vocabulary.index.get(word, unknown) for word in types.words], dtype=np.uint32)
+
+        writer = CorpusWriter(folder)
+        _write_streams(writer, draft, held, types)
+        draft.path.unlink()
+        writer.words(TYPES, types.words)
+        writer.numbers(COUNTS, types.train, "<u8")
+        writer.words(VOCABULARY, vocabulary.words)
+        writer.numbers(CLASSES, classes, "<u4")
+        origin = f"the file {vocab}" if given else "the most frequent words of the training part"
+        writer.manifest(
+            {
+                "written_by": f"elmore {__version__}",
+                "text": asdict(style),
+                **account(types, held, is_unknown=classes == unknown, dropped=found.dropped + draft.dropped),
+                "vocabulary": {"words": len(vocabulary), "origin": origin},
+                "seed": seed,
+                "heldout_share": heldout,
+                "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
+            }
+        )
+    return Corpus.open(output)
+
+
+def _check_options(*, vocab_size: int | None, vocab: str | Path | None, heldout: float, workers: int | None) -> None:
+    if vocab_size is not None and vocab is not None:
+        raise InputError(
+            "--vocab-size and --vocab were both given; a vocabulary is either counted or taken from a file"
+        )
+    if vocab_size is not None and vocab_size < 4:
+        raise InputError(f"--vocab-size is {vocab_size}; it must be at least 4: <S>, </S>, <UNK> and a word")
+    if not 0 <= heldout < 1:
+        raise InputError(f"--heldout is {heldout}; it must be a share from 0 to below 1, as in 0.005")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers is {workers}; it must be at least 1")
+
+
+def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle:  # noqa: A002
+    if format == "fasta" and lowercase:
+        raise InputError("--lowercase is for text; the residues of FASTA are read in capitals")
+    tokenizers: dict[CorpusFormat, TokenizerName] = {"text": "moses", "tokenized": "whitespace", "fasta": "characters"}
+    style = TextStyle(tokenizer=tokenizers[format], language=language, lowercase=lowercase)
+    # Tried out here, so that what it has to say about the language is said before the work, and once.
+    Tokenizer(style).tokenize("")
+    return style
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _lines(found: Inputs, errors: DecodingErrors, dropped: Counter[str]) -> Iterator[str]:
+    for file in found.files:
+        yield from read_documents(file, format=found.format, errors=errors, dropped=dropped)
+
+
+def _write_streams(writer: CorpusWriter, draft: Draft, held: NDArray[np.bool_], types: TypeTable) -> None:
+    with writer.stream(TRAIN) as train, writer.stream(HELDOUT) as heldout:
+        for parts in split_off(draft.chunks(), held):
+            train.append(types.renumbered[parts.train])
+            heldout.append(types.renumbered[parts.heldout])
+
+
+def _size(file: str) -> int | None:
+    """The bytes of a file; of a pipe nobody can say."""
+    return Path(file).stat().st_size if Path(file).is_file() else None

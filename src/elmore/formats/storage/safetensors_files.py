@@ -1,0 +1,68 @@
+"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 that is widened to them."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from safetensors.torch import load
+from torch import Tensor
+
+from elmore.errors import FormatError, error_context, shortened
+from elmore.formats.storage.archives import readable
+from elmore.formats.storage.container import Container
+from elmore.formats.storage.finite import check_finite
+from elmore.formats.storage.int8 import widened
+
+Shape = tuple[int, ...]
+
+
+def read_tensors(container: Container, name: str) -> dict[str, Tensor]:
+    """All tensors of a file."""
+    with readable(name), error_context(name):
+        tensors = widened(_load(container, name))
+        for key, tensor in tensors.items():
+            if tensor.dtype != torch.float32:
+                raise FormatError(f"{key} holds {tensor.dtype}; float32 is needed")
+            check_finite(key, tensor)
+        return tensors
+
+
+def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> None:
+    """Compare a few tensors with what they should be; the error names what does not fit."""
+    if tensors.keys() != shapes.keys():
+        raise FormatError(f"holds {shortened(sorted(tensors)) or 'nothing'} where {' and '.join(shapes)} should be")
+    for name, shape in shapes.items():
+        if tuple(tensors[name].shape) != shape:
+            raise FormatError(f"{name} has shape {tuple(tensors[name].shape)}; {shape} is needed")
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    path.touch()
+    usual = path.stat().st_mode
+    # Through NumPy, which does not mind tensors that share their memory.
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:
+        # A full disk, say: the library hides the system's error in its own, and nobody could explain that.
+        if found := re.search(r"(?:os error|code:) (\d+)", str(error)):
+            raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
+        raise
+    # The library makes files that only their owner may read; a model is to be shared.
+    path.chmod(usual)
+
+
+def _load(container: Container, name: str) -> dict[str, Tensor]:
+    path = container.path(name)
+    try:
+        if path is None:
+            return load(container.read(name))
+        with safe_open(path, framework="pt") as file:
+            # Copied, because what it gives changes when the file does.
+            return {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (no mapping)
+    except SafetensorError as error:
+        raise FormatError(f"damaged, or no safetensors file ({error}); fetch it again") from None

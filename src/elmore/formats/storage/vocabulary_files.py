@@ -1,0 +1,63 @@
+"""The vocabulary that lies beside a model: vocab.txt or the like, a word a line, perhaps gzipped."""
+
+import gzip
+import io
+from fnmatch import fnmatchcase
+
+from elmore.errors import CannotExpress, FormatError, shortened
+from elmore.formats.storage.archives import unpacked
+from elmore.formats.storage.container import Container
+from elmore.text.vocabulary import Vocabulary
+
+_LIKELIEST_FIRST = ("vocab.txt", "vocab.txt.gz", "vocab*.txt*")
+_LARGEST = 1 << 30  # bytes, unpacked
+
+
+def find_vocabulary(container: Container, *, needed: bool) -> Vocabulary | None:
+    """Read it where there is one; of several a model that reads no words needs none."""
+    found = _candidates(container)
+    if needed and not found:
+        raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
+    if needed and len(found) > 1:
+        raise FormatError(
+            f"{shortened(found)} could all be the file usually called vocab.txt; leave only one here, or name the "
+            "files one by one: load(options=…, weights=…, vocabulary=…)"
+        )
+    return read_vocabulary(container, found[0]) if len(found) == 1 else None
+
+
+def read_vocabulary(container: Container, name: str) -> Vocabulary:
+    """Read one file of the published layout; an error that names it where it is none."""
+    content = container.read(name)
+    if content.startswith(b"\x1f\x8b"):
+        with unpacked(name):
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise FormatError(f"{name}: larger than any vocabulary")
+    try:
+        return Vocabulary.parse(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{name}: not UTF-8 at byte {error.start}; save the vocabulary as UTF-8") from None
+
+
+def vocabulary_content(vocabulary: Vocabulary) -> bytes:
+    r"""What to write into vocab.txt; CannotExpress where its readers would get another word out of it.
+
+    >>> vocabulary_content(Vocabulary(["<S>", "</S>", "cat"]))
+    b'<S>\n</S>\ncat\n'
+    """
+    text = "".join(f"{word}\n" for word in vocabulary.words)
+    if Vocabulary.parse(text) != vocabulary:
+        lost = next(word for word in vocabulary.words if Vocabulary.parse(f"{word}\n").words != (word,))
+        raise CannotExpress(f"vocab.txt cannot hold the word {lost!r}; write the format folder")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CannotExpress(f"vocab.txt cannot hold {text[error.start]!r}, which UTF-8 has no bytes for") from None
+
+
+def _candidates(container: Container) -> list[str]:
+    for pattern in _LIKELIEST_FIRST:
+        if found := [name for name in container.names() if "/" not in name and fnmatchcase(name, pattern)]:
+            return found
+    return []

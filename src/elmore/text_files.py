@@ -1,0 +1,180 @@
+"""Open any text file and read it line by line as UTF-8.
+
+Plain, gzip, xz, bzip2 or Zstandard, known by its first bytes; a path, or `-` for standard input.
+"""
+
+import bz2
+import codecs
+import gzip
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader, RawIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from elmore.errors import ElmoreError, InputError, MissingExtra, NotFound
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+DecodingErrors = Literal["strict", "replace"]
+
+
+def read_lines(path: str | Path, *, errors: DecodingErrors = "strict") -> Iterator[str]:
+    r"""Give the lines of a file one by one, without their ends.
+
+    A line ends with \n or \r\n and with nothing else: the many other characters that Unicode calls line ends stand
+    inside sentences in real text. NUL is a character like any other; a byte order mark at the start is dropped.
+    """
+    name = name_of(path)
+    with _damage_explained(name), _opened(path) as stream:
+        for number, raw in enumerate(stream, start=1):
+            line = raw if number > 1 else _without_mark(raw, name)
+            if line.endswith(b"\n"):
+                line = line[: -2 if line.endswith(b"\r\n") else -1]
+            try:
+                yield line.decode("utf-8", errors)
+            except UnicodeDecodeError as error:
+                column = len(line[: error.start].decode("utf-8")) + 1
+                raise InputError(
+                    f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at column {column}); "
+                    "convert the file to UTF-8, or read on with --errors replace"
+                ) from None
+
+
+def name_of(path: str | Path) -> str:
+    """What messages call a file that is read."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+@contextmanager
+def _damage_explained(name: str) -> Iterator[None]:
+    """Say by the file's name whatever goes wrong while it is read."""
+    try:
+        yield
+    except ElmoreError:
+        raise
+    except FileNotFoundError:
+        raise NotFound(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a folder; name a file") from None
+    except EOFError:
+        raise InputError(f"{name}: the compressed data end too soon; the file is cut short, fetch it again") from None
+    except (OSError, lzma.LZMAError, zlib.error) as error:
+        # What the unpackers find comes without a number of the operating system.
+        if getattr(error, "errno", None) is None:
+            raise InputError(f"{name}: the compressed data are damaged ({error}); fetch the file again") from None
+        raise InputError(f"{name}: cannot be read: {cast(OSError, error).strerror}") from None
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[BufferedIOBase]:
+    if str(path) != "-":
+        with Path(path).open("rb") as file:
+            yield _unpacked(file)
+    elif sys.stdin is None:
+        raise InputError("standard input: there is none here; name a file")
+    else:
+        yield _unpacked(cast(BufferedIOBase, sys.stdin.buffer))
+
+
+_ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # the second opens a skippable frame
+_BZIP2_MAGIC = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")  # so long because text may well begin with BZh
+
+
+def _unpacked(stream: BufferedIOBase) -> BufferedIOBase:
+    """The stream, decompressed if its first bytes say that it is compressed, whatever its name says."""
+    head = stream.read(10)
+    # Standard input cannot be wound back, so the head is put in front again.
+    whole = BufferedReader(_Rejoined(head, stream), buffer_size=1 << 17)
+    if head.startswith(b"\x1f\x8b\x08"):
+        return gzip.GzipFile(fileobj=whole)
+    if head.startswith(b"\xfd7zXZ\0"):
+        return lzma.LZMAFile(whole)
+    if _BZIP2_MAGIC.match(head):
+        return bz2.BZ2File(whole)
+    if _ZSTD_MAGIC.match(head):
+        return BufferedReader(_Unzstd(whole), buffer_size=1 << 17)
+    return whole
+
+
+class _Rejoined(RawIOBase):
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: BufferedIOBase) -> None:
+        self.head, self.rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer)
+        # read1, not read: a line that somebody pipes in now is not kept waiting for the next.
+        piece = self.head[: len(view)] or self.rest.read1(len(view))
+        self.head = self.head[len(piece) :]
+        view[: len(piece)] = piece
+        return len(piece)
+
+
+class _Unzstd(RawIOBase):
+    """The content of a Zstandard stream of one or more frames.
+
+    Not zstandard's own stream_reader: at the end of a file that is cut short it stops without a word.
+    """
+
+    # A byte may unpack to some 32,000, so little is unpacked at a time.
+    PIECE = 1 << 12
+
+    def __init__(self, packed: BufferedIOBase) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtra("reading .zst files", library="zstandard", extra="zst") from None
+        self.packed = packed
+        self.unpacker, self.damage = zstandard.ZstdDecompressor(), zstandard.ZstdError
+        self.frame = self.unpacker.decompressobj()
+        self.inside = False  # a frame that has begun and not ended
+        self.waiting = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        while not self.waiting:
+            piece = self.frame.unused_data or self.packed.read(self.PIECE)
+            if not piece and self.inside:
+                raise EOFError
+            if not piece:
+                return 0
+            if self.frame.eof:
+                self.frame = self.unpacker.decompressobj()
+            try:
+                self.waiting = memoryview(self.frame.decompress(piece))
+            except self.damage as error:
+                raise zlib.error(str(error)) from None  # damage is damage, whoever finds it
+            self.inside = not self.frame.eof
+        view = memoryview(buffer)
+        size = min(len(view), len(self.waiting))
+        view[:size] = self.waiting[:size]
+        self.waiting = self.waiting[size:]
+        return size
+
+
+_FOREIGN_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+def _without_mark(line: bytes, name: str) -> bytes:
+    """The first line of a file without UTF-8's byte order mark; the marks of other encodings are refused."""
+    for mark, encoding in _FOREIGN_MARKS:
+        if line.startswith(mark):
+            raise InputError(f"{name}: is {encoding}; convert it to UTF-8, as with: iconv -f {encoding} -t UTF-8")
+    return line.removeprefix(codecs.BOM_UTF8)

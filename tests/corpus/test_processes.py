@@ -1,0 +1,39 @@
+"""Work is shared by processes, comes back in order, and is never taken far ahead."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from elmore.corpus.processes import AHEAD, map_in_order
+from elmore.errors import ElmoreError
+
+
+def test_results_come_in_order_and_items_are_taken_only_a_few_ahead():
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for taken in range(1, 41):
+            yield -taken
+
+    results = map_in_order(abs, items(), workers=2)
+    for number in range(1, 41):
+        assert next(results) == number
+        assert taken <= number + 2 * AHEAD
+    assert next(results, None) is None
+
+
+def test_a_process_that_dies_is_told_in_a_sentence():
+    with pytest.raises(ElmoreError, match=r"a worker process died.*try fewer workers"):
+        list(map_in_order(os._exit, [1, 1, 1], workers=2))
+
+
+@pytest.mark.parametrize(("items", "workers"), [([b"a"], 8), ([b"a", b"b"], 1)])
+def test_no_process_is_started_for_one_item_or_one_worker(items, workers):
+    here = {os.getpid()}
+    assert set(map_in_order(_process, items, workers=workers)) == here
+
+
+def _process(_: bytes) -> int:
+    return os.getpid()

@@ -1,0 +1,169 @@
+"""Any text file opens."""
+
+import bz2
+import errno
+import gzip
+import io
+import lzma
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmore.errors import InputError, MissingExtra, NotFound
+from elmore.text_files import read_lines
+
+
+def zst(data: bytes) -> bytes:
+    zstandard = pytest.importorskip("zstandard")
+    return bytes(zstandard.ZstdCompressor(write_checksum=True).compress(data))
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": zst,
+}
+packed_any_way = pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS.keys())
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[bytes], Path]:
+    def made(content: bytes) -> Path:
+        path = tmp_path / "text.txt"  # the name never says how it is packed
+        path.write_bytes(content)
+        return path
+
+    return made
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    def given_on_stdin(content: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return given_on_stdin
+
+
+@packed_any_way
+def test_lines_come_out_of_any_packing_whatever_the_name(file, pack):
+    assert list(read_lines(file(pack("eins\nzwei ü\n".encode())))) == ["eins", "zwei ü"]
+
+
+@packed_any_way
+def test_lines_come_out_of_standard_input_in_any_packing(stdin, pack):
+    stdin(pack(b"one\ntwo"))
+    assert list(read_lines("-")) == ["one", "two"]
+
+
+@packed_any_way
+def test_two_packed_files_joined_are_read_as_one(file, pack):
+    assert list(read_lines(file(pack(b"one\n") + pack(b"two\n")))) == ["one", "two"]
+
+
+@packed_any_way
+def test_a_file_larger_than_every_buffer_is_read_whole(file, pack):
+    lines = [f"line {number} " + "x" * (number % 300) for number in range(5_000)] + ["long " * 100_000]
+    assert list(read_lines(file(pack("\n".join(lines).encode())))) == lines
+
+
+@given(lines=st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), min_size=1))
+def test_what_is_written_as_lines_is_read_as_the_same_lines(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("lines") / "text.txt"
+    ends = ["\r\n" if line.endswith("\r") or number % 2 else "\n" for number, line in enumerate(lines)]
+    path.write_bytes("".join(line + end for line, end in zip(lines, ends, strict=True)).encode())
+    first = lines[0].removeprefix("\ufeff")
+    assert list(read_lines(path)) == [first, *lines[1:]]
+
+
+def test_only_newlines_end_a_line(file):
+    content = "a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh\0i\nnext\r\n"
+    assert list(read_lines(file(content.encode()))) == ["a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh\0i", "next"]
+
+
+def test_a_last_line_without_an_end_counts_and_blank_lines_stay(file):
+    assert list(read_lines(file(b"\n\na"))) == ["", "", "a"]
+
+
+@packed_any_way
+def test_an_empty_file_has_no_lines(file, pack):
+    assert list(read_lines(file(pack(b"")))) == []
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_only(file):
+    assert list(read_lines(file("\ufeffa\n\ufeffb\n".encode()))) == ["a", "\ufeffb"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_other_encodings_are_named(file, encoding):
+    with pytest.raises(InputError, match=rf"text\.txt: is {encoding.upper()}; convert it to UTF-8"):
+        list(read_lines(file("hello\n".encode(encoding)), errors="replace"))
+
+
+def test_bytes_that_are_not_utf8_are_found_by_line_and_column(file):
+    path = file("fine\nü\n".encode() + "aü".encode() + b"\xff\n")
+    with pytest.raises(InputError, match=r"text\.txt, line 3: not UTF-8 \(byte 0xff at column 3\).*--errors replace"):
+        list(read_lines(path))
+    assert list(read_lines(path, errors="replace")) == ["fine", "ü", "aü\ufffd"]
+
+
+@pytest.mark.parametrize("pack", list(PACKERS.values())[1:], ids=list(PACKERS)[1:])
+def test_a_packed_file_cut_anywhere_is_an_error(file, pack):
+    whole = pack(b"".join(b"line %d\n" % number for number in range(50)))
+    for size in range(10, len(whole)):
+        with pytest.raises(InputError, match="cut short"):
+            list(read_lines(file(whole[:size])))
+
+
+@pytest.mark.parametrize("pack", list(PACKERS.values())[1:], ids=list(PACKERS)[1:])
+def test_a_damaged_packed_file_gives_its_lines_or_an_error(file, pack):
+    lines = [f"line {number}" for number in range(50)]
+    whole = pack("\n".join(lines).encode())
+    damaged = 0
+    for place in range(10, len(whole)):
+        path = file(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            # A few bytes, such as gzip's note of the time, carry nothing of the text.
+            assert list(read_lines(path)) == lines
+        except InputError:
+            damaged += 1
+    assert damaged > 0.9 * (len(whole) - 10)
+
+
+def test_a_missing_file_a_folder_and_a_closed_door_are_said_plainly(tmp_path, monkeypatch):
+    with pytest.raises(NotFound, match="nowhere: no such file"):
+        next(read_lines(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="is a folder; name a file"):
+        next(read_lines(tmp_path))
+    monkeypatch.setattr(Path, "open", refuse(PermissionError(errno.EACCES, "Permission denied")))
+    with pytest.raises(InputError, match="secret: cannot be read: Permission denied"):
+        next(read_lines(tmp_path / "secret"))
+
+
+def test_a_missing_zstandard_is_answered_with_the_install_command(file, monkeypatch):
+    path = file(b"\x28\xb5\x2f\xfd and so on")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'elmore\[zst\]'"):
+        next(read_lines(path))
+
+
+def test_lines_are_given_while_the_pipe_is_still_open(monkeypatch):
+    reading, writing_end = os.pipe()
+    with os.fdopen(reading, encoding="utf-8") as pipe, os.fdopen(writing_end, "wb") as other_end:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        other_end.write(b"first line of many\n")
+        other_end.flush()
+        assert next(read_lines("-")) == "first line of many"
+
+
+def refuse(error: OSError) -> Callable[..., None]:
+    def refusing(*_: object, **__: object) -> None:
+        raise error
+
+    return refusing
