@@ -140,7 +140,7 @@ class Embedder:
 
         A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
         "top" or a number for arrays of (words, dim), "all" or a list of numbers for (layers, words, dim).
-        `state="carry"` starts each row of a batch where the batch before left it, as the peers do; then `batch_size`
+        `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP does; then `batch_size`
         (64) changes the numbers.
         """
         if not isinstance(sentences, Iterable):
