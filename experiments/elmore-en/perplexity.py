@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
+from elmore.devices import choose_device
 from elmore.model import load
 from elmore.scoring import perplexity
 from elmore.scoring.perplexity import DEFAULT_PASSAGE, DEFAULT_ROWS
@@ -38,8 +41,9 @@ def main() -> None:
     texts = {name: path for name, path in texts.items() if name in (arguments.only or texts)}
     if not texts:
         raise SystemExit(f"{arguments.texts}: no such texts (*.txt.xz) there")
-    model = Scorer.of(arguments.model, device=arguments.device)
-    trained = Scorer.of(arguments.float32, device=arguments.device) if arguments.float32 else None
+    device = choose_device(arguments.device)
+    model = Scorer.of(arguments.model, device=device)
+    trained = Scorer.of(arguments.float32, device=device) if arguments.float32 else None
     for name, path in texts.items():
         carried = model.score(path, state="carry")
         keep("perplexity", name, carried)
@@ -55,7 +59,7 @@ class Scorer:
     predictor: Predictor
 
     @classmethod
-    def of(cls, model: str, *, device: str | None) -> "Scorer":
+    def of(cls, model: str, *, device: torch.device) -> "Scorer":
         return cls(Predictor(load(model, device=device)))
 
     def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from elmore import Embedder
+from elmore.devices import choose_device
 from elmore.embedding.warming import warmed
 from elmore.model import Model, load
 from elmore.scoring import perplexity
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=Path, default=SHARED / "tasks" / "wic")
     parser.add_argument("--device")
     arguments = parser.parse_args()
-    model = load(arguments.model, device=arguments.device)
+    model = load(arguments.model, device=choose_device(arguments.device))
     if model.card.start_state != "zeros":
         raise SystemExit(f"{arguments.model}: starts from a warm state; give the model that starts from zeros")
     warm = warmed(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
