@@ -52,7 +52,8 @@ def name_of(text: Path) -> str:
 
 def measure(model: str, text: Path, *, device: str) -> dict[str, Any]:
     tokenized = ["--tokenized"] if text.name.startswith(TOKENIZED) else []
-    command = [sys.executable, "-m", "elmore", "perplexity", model, str(text), *tokenized, "--device", device, "--json"]
+    options = ["--model", model, *tokenized, "--device", device, "--json"]
+    command = [sys.executable, "-m", "elmore", "perplexity", str(text), *options]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(ended.stderr)
