@@ -90,7 +90,7 @@ class TestPerplexity:
         command = program.get_command(None, "perplexity")
         ours = {parameter.name: parameter.get_default(click.Context(command)) for parameter in command.params}
         theirs = inspect.signature(perplexity).parameters
-        for name in ("state", "rows", "passage", "first_words"):
+        for name in ("state", "rows", "passage"):
             assert ours[name] == theirs[name].default
 
     def test_a_model_without_softmax_is_an_error(self, data: Path) -> None:
