@@ -24,7 +24,7 @@ VERBS = {
     "prepare": "Split, tokenise and number TEXT, for `elmore pretrain`.",
     "pretrain": "Train a biLM on PREPARED.",
     "perplexity": "Tell how well a model predicts TEXT, by the full softmax.",
-    "surprisal": "Write how probable every word of FILE was where it stood.",
+    "surprisal": "Write how surprising every word of FILE is, in bits.",
     "substitutes": "Tell which words a model would put in a place of a sentence.",
 }
 

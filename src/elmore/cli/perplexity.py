@@ -78,8 +78,8 @@ def perplexity(
     loaded = model.load()
     with progress_bar("scoring", show=verbosity.show_progress) as progress:
         found = measure(
-            loaded,
             _sentences(texts, text, loaded.card.text),
+            model=loaded,
             state=state,
             rows=rows,
             passage=passage,

@@ -38,7 +38,7 @@ def substitutes(
     from elmore.text.tokenizing import split_at_blanks
 
     loaded = model.load()
-    found = find(loaded, split_at_blanks(sentence) if tokenized else sentence, top=top, specials=specials)
+    found = find(split_at_blanks(sentence) if tokenized else sentence, model=loaded, top=top, specials=specials)
     if as_json:
         lists = {side: words and [c._asdict() for c in words] for side, words in found._asdict().items()}
         print(json.dumps({"sentence": sentence, **lists}, indent=2, ensure_ascii=False))
