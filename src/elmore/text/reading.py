@@ -53,7 +53,7 @@ def read_sentences(
     lines = enumerate(read_lines(path, errors=errors), start=1)
     match format or format_of(path):
         case "text":
-            found = _split_lines(lines, style.language) if split else _whole_lines(lines)
+            found = _split_lines(lines, style) if split else _whole_lines(lines)
             return _numbered(found, lambda text: tokenizer.tokenize(text).words, part=part, parts=parts, skip=skip)
         case "tokenized":
             return _numbered(_whole_lines(lines), split_at_blanks, part=part, parts=parts, skip=skip)
@@ -97,9 +97,9 @@ def _whole_lines(lines: _Lines) -> _Found[str]:
         yield line, "", number
 
 
-def _split_lines(lines: _Lines, language: str) -> _Found[str]:
+def _split_lines(lines: _Lines, style: TextStyle) -> _Found[str]:
     for number, line in lines:
-        for sentence in split_sentences(line, language=language):
+        for sentence in split_sentences(line, language=style.language, version=style.tokenizer_version):
             yield sentence.text, "", number
 
 
