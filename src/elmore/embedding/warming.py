@@ -2,7 +2,8 @@
 
 A network that starts from zeros has never seen such a state in training, and reads the first words of a sentence a
 little worse for it. AllenNLP and bilm-tf carry the state from sentence to sentence instead, and so give the same
-sentence other vectors each time. A fixed warm state has both: a start that training knew, and the same vectors every time.
+sentence other vectors each time. A fixed warm state has both: a start that training knew, and the same vectors every
+time.
 """
 
 from collections.abc import Iterable, Sequence
