@@ -1,5 +1,6 @@
 """A model: a checkpoint made into a network, ready to run, ready to save."""
 
+import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +10,14 @@ import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig
+from elmore.devices import choose_device
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, Files, Overlay, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
+from elmore.output_paths import check_output
 from elmore.sources import ModelLocation, find, find_pair
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
@@ -56,6 +59,12 @@ class Model:
     def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
         """Sentences as lists of words, ready for the network, on its device."""
         return Batch.of(sentences, self.speller).to(self.device)
+
+    def to(self, device: str | torch.device) -> "Model":
+        """The same model on another device; this one stays where it is."""
+        chosen = choose_device(device)
+        # A copy, because modules are moved in place.
+        return replace(self, network=_moved(copy.deepcopy(self.network), chosen), start=self.start.to(chosen))
 
     def fingerprint(self) -> str:
         """A SHA-256 over all that decides the vectors: weights, and a warm start state; the same in any container."""
@@ -121,8 +130,18 @@ def load(
     return model_of(checkpoint, device=device)
 
 
-def save(model: Model, path: str | Path, *, format: str = "folder") -> None:  # noqa: A002 (the flag's name too)
-    """Write a model: `folder` is Elmore's own format, `hdf5` the one that AllenNLP and bilm-tf read."""
+def save(
+    model: Model,
+    path: str | Path,
+    *,
+    format: str = "folder",  # noqa: A002 (the flag's name too)
+    force: bool = False,
+) -> None:
+    """Write a model: `folder` is Elmore's own format, `hdf5` the one that AllenNLP and bilm-tf read.
+
+    A model that is there already is replaced only with `force=True`; any other folder, never.
+    """
+    check_output(path, force=force)
     write_checkpoint(model.checkpoint(), Path(path), format=format)
 
 
@@ -149,6 +168,7 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
         start = State(checkpoint.start["h"][:, :, None], checkpoint.start["c"][:, :, None])
     if device is not None:
+        device = choose_device(device)
         network, start = _moved(network, device), start.to(device)
     return Model(
         network=network,
@@ -161,15 +181,11 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     )
 
 
-def _moved(network: BiLM, device: str | torch.device) -> BiLM:
+def _moved(network: BiLM, device: torch.device) -> BiLM:
     try:
         return network.to(device)
     except torch.OutOfMemoryError:
         raise OutOfMemory(f"the model does not fit into the memory of {device}; take another device") from None
-    # Torch has no exception of its own for a device that it does not know, or was not built for.
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"the device {str(device)!r} cannot be used here: {reason}") from None
 
 
 def _find_model(name: str | Path | None, options: str | Path | None, weights: str | Path | None) -> ModelLocation:

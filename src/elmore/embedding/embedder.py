@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from elmore.devices import choose_device
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.stream import Reader, Vectors
@@ -76,12 +77,31 @@ class Embedder:
         device: str | torch.device | None = None,
         compute: Literal["float32", "bfloat16"] = "float32",
     ) -> Self:
-        """Load a model by the path of its folder, archive or file, by its address, or by its name."""
-        return cls(load(name, device=device), compute=compute)
+        """Load a model by the path of its folder, archive or file, by its address, or by its name.
 
-    def save_pretrained(self, path: str | Path) -> None:
-        """Write the model as a folder that `from_pretrained` reads."""
-        save(self.model, path)
+        Without a `device` it runs on a GPU, if there is one.
+        """
+        return cls(load(name, device=choose_device(device)), compute=compute)
+
+    def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the model as a folder that `from_pretrained` reads; over another only with `force=True`."""
+        save(self.model, path, force=force)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return self.model.device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Run on this device from now on; a `Model` that this was made of stays where it is.
+
+        >>> Embedder.from_pretrained("tiny-random").to("cpu").device
+        device(type='cpu')
+        """
+        if (chosen := choose_device(device)) != self.device:
+            self.model = self.model.to(chosen)
+            self._cache = WordCache(self.model.network.words, vector_dim=self.model.config.vector_dim)
+        return self
 
     @property
     def dim(self) -> int:

@@ -17,11 +17,11 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write
 from elmore.embedding.columns import Column
-from elmore.embedding.lock import lock
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
 
@@ -36,6 +36,7 @@ class EmbeddedSentence(NamedTuple):
     words: Sequence[str]
     label: str | None  # a name that the input gave it; an empty one is none
     vectors: NDArray[np.floating]  # (words, dim) or (layers, words, dim)
+    digest: str = ""  # of the input up to its end; only the last one's is kept
 
 
 class Totals(NamedTuple):
@@ -46,6 +47,7 @@ class Totals(NamedTuple):
     word_bytes: int = 0
     label_bytes: int = 0
     last_number: int = -1
+    digest: str = ""  # of the input up to the end of the last sentence
 
     @property
     def rows(self) -> dict[str, int]:
@@ -118,7 +120,7 @@ class Spool:
 
     def append(self, sentence: EmbeddedSentence) -> None:
         """Add one sentence; its number must be above all before it."""
-        number, words, label, vectors = sentence
+        number, words, label, vectors, digest = sentence
         before = self.totals
         if number <= before.last_number:
             raise InputError(f"sentence {number} comes after sentence {before.last_number}; numbers must rise")
@@ -133,6 +135,7 @@ class Spool:
             word_bytes=token_ends[-1],
             label_bytes=before.label_bytes + len(label_data),
             last_number=number,
+            digest=digest,
         )
         rows = {
             "vectors": np.moveaxis(vectors, -2, 0).astype(self.dtype, copy=False).tobytes(),
@@ -208,7 +211,7 @@ class Spool:
     def _open(self, *, fresh: bool) -> None:
         with self._last_commit_stands(), ExitStack() as held:
             _make_folder(self.folder, known_by=self._lock.name)
-            held.enter_context(lock(self._lock, what=str(self.folder)))
+            held.callback(self._locked().release)
             self.totals = Totals() if fresh else self._committed()
             for name, column in self.columns.items():
                 if self.done == 0:
@@ -218,6 +221,17 @@ class Spool:
             self._held = held.pop_all()
         self._is_open = True
         self.commit()
+
+    def _locked(self) -> BaseFileLock:
+        """The folder's lock, taken: one process at a time, until it lets go or dies, however it dies."""
+        lock = FileLock(self._lock, thread_local=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise InputError(
+                f"{self.folder}: another process is at work on it; let it finish, or stop it first"
+            ) from None
+        return lock
 
     def _committed(self) -> Totals:
         """What an earlier process got done of this same job."""
@@ -239,7 +253,7 @@ class Spool:
 
     def _holds(self, totals: Totals) -> bool:
         """Whether the columns have what a commit says they have."""
-        if not all(type(total) is int for total in totals) or min(totals[:4]) < 0:
+        if not all(type(total) is int for total in totals[:5]) or min(totals[:4]) < 0:
             return False
         if not all(column.holds(totals.rows[name]) for name, column in self.columns.items()):
             return False
