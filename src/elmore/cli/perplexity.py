@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmore.cli.command import argument, option, verb
+from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
@@ -25,6 +25,7 @@ READING = "Reading"
 @verb()
 @argument(
     "texts",
+    type=SOURCE,
     nargs=-1,
     required=True,
     metavar="TEXT...",
@@ -75,7 +76,7 @@ def perplexity(
     from elmore.progress import progress_bar
     from elmore.scoring.perplexity import perplexity as measure
 
-    loaded = model.load()
+    loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress) as progress:
         found = measure(
             _sentences(texts, text, loaded.card.text),

@@ -37,7 +37,7 @@ def substitutes(
     from elmore.scoring.substitutes import substitutes as find
     from elmore.text.tokenizing import split_at_blanks
 
-    loaded = model.load()
+    loaded = model.load_to_run(verbosity)
     found = find(split_at_blanks(sentence) if tokenized else sentence, model=loaded, top=top, specials=specials)
     if as_json:
         lists = {side: words and [c._asdict() for c in words] for side, words in found._asdict().items()}

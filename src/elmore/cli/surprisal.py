@@ -7,17 +7,18 @@ from typing import Literal
 
 import click
 
-from elmore.cli.command import argument, option, verb
+from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
 
 
 @verb()
-@argument("source", metavar="FILE", help=TEXT_FILE_HELP)
+@argument("source", type=SOURCE, metavar="FILE", help=TEXT_FILE_HELP)
 @option(
     "--output",
     "-o",
+    type=SOURCE,
     default="-",
     metavar="FILE",
     help="A table; its name ends in .tsv, .csv, .json or .jsonl; - is stdout, tab-separated.",
@@ -57,7 +58,7 @@ def surprisal(
     from elmore.scoring.surprisal_table import table_format, write_table
 
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
-    loaded = model.load()
+    loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress) as progress:
         scores = score(text.read(source, loaded.card.text), model=loaded, state=state, progress=progress)
         if output == "-":
