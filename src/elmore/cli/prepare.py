@@ -33,11 +33,11 @@ def prepare(
         bool, typer.Option("--tokenized", help="A sentence a line, words separated by blanks: take them as they are.")
     ] = False,
     input_format: Annotated[CorpusKind | None, typer.Option(help="By default the files' names tell.")] = None,
-    vocab_size: Annotated[
+    vocabulary_size: Annotated[
         int | None,
         typer.Option(help="Words of the softmax vocabulary, its three marks included.", show_default="50000"),
     ] = None,
-    vocab: Annotated[
+    vocabulary: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
@@ -73,8 +73,8 @@ def prepare(
                 inputs,
                 output,
                 input_format=input_format.value if input_format else None,
-                vocab_size=vocab_size,
-                vocab=None if vocab is None else _vocabulary_file(vocab),
+                vocabulary_size=vocabulary_size,
+                vocabulary=None if vocabulary is None else _vocabulary_file(vocabulary),
                 heldout=heldout,
                 language=language,
                 lowercase=lowercase,

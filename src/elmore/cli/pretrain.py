@@ -13,6 +13,7 @@ import typer
 
 from elmore.cli.speaking import Quiet, Speech, Verbose
 from elmore.cli.training_display import training_display
+from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
 from elmore.errors import ElmoreError, InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
     from elmore.corpus.corpus import Corpus
     from elmore.pretraining.beginning import Beginning
+    from elmore.pretraining.recipe import Recipe
     from elmore.pretraining.run import Habits, Run
     from elmore.pretraining.run_folder import Origins, RunFolder
-    from elmore.recipe import Recipe
     from elmore.training.distributed import Team
 
 OFTEN, SHAPE = "How often", "What is trained"
@@ -35,11 +36,14 @@ def pretrain(
         Path | None, typer.Option("--output", "-o", metavar="RUN", help="A new folder for the run.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    size: Annotated[
-        str | None, typer.Option(help="tiny, small, medium or original.", metavar="SIZE", rich_help_panel=SHAPE)
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(metavar="RECIPE", help="A TOML file, or a recipe's name.", rich_help_panel=SHAPE)
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="tiny, small, medium or original; or a TOML file.",
+            show_default=DEFAULT_RECIPE,
+            rich_help_panel=SHAPE,
+        ),
     ] = None,
     init: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Fine-tune this model.", rich_help_panel=SHAPE)
@@ -73,10 +77,10 @@ def pretrain(
     if (output is None) == (resume is None):
         raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
     changes = _changes(context.args)
-    for name, value in (("training.updates", steps), ("training.epochs", epochs), ("training.seed", seed)):
+    for name, value in (("training.steps", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
-    wishes = _Wishes(size=size, config=config, init=init, words=words, changes=changes, resumes=resume is not None)
+    wishes = _Wishes(recipe_name=recipe, init=init, words=words, changes=changes, resumes=resume is not None)
     wishes.check()
 
     from elmore.pretraining.run import Habits
@@ -136,28 +140,24 @@ def _train(
 class _Wishes:
     """What the command line says of the model and its training."""
 
-    size: str | None
-    config: str | None
+    recipe_name: str | None
     init: str | None
     words: bool
     changes: Mapping[str, str]
     resumes: bool
 
     def check(self) -> None:
-        if self.resumes and (self.size or self.config or self.init or self.words):
-            raise InputError("a run that goes on keeps its recipe; leave out --size, --config, --init and --words")
-        if self.init and (self.size or self.words or any(name.startswith("model.") for name in self.changes)):
-            raise InputError("the shape comes with the model of --init; leave out --size, --words and --model.…")
+        if self.resumes and (self.recipe_name or self.init or self.words):
+            raise InputError("a run that goes on keeps its recipe; leave out --recipe, --init and --words")
+        if self.init and (self.words or any(name.startswith("model.") for name in self.changes)):
+            raise InputError("the shape comes with the model of --init; leave out --words and --model.…")
 
     def recipe(self) -> "Recipe":
-        from elmore.recipe import SIZES, overridden, read_recipe
+        from elmore.pretraining.recipe import Recipe
+        from elmore.recipe import override, read_recipe
 
-        if self.size and self.size not in SIZES:
-            raise InputError(f"--size is {self.size!r}; give {', '.join(SIZES)}, or a recipe of yours as --config FILE")
-        recipe = read_recipe(self.config or self.size or ("fine-tuning" if self.init else "small"))
-        if self.size and self.config:
-            recipe = overridden(recipe, {"size": self.size})
-        return overridden(recipe, self.changes)
+        default = DEFAULT_FINE_TUNING_RECIPE if self.init else DEFAULT_RECIPE
+        return override(read_recipe(self.recipe_name or default, Recipe), self.changes)
 
 
 def _changes(arguments: list[str]) -> dict[str, str]:
