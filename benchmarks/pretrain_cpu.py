@@ -1,6 +1,6 @@
 """How fast the small model is trained on a CPU, beside bilm-tf, the program that trained the first ELMo.
 
-    python benchmarks/pretrain_cpu.py PREPARED --peer CHECKOUT --peer-python PYTHON [--rounds 5] [--updates 3]
+    python benchmarks/pretrain_cpu.py PREPARED --bilm-tf CHECKOUT --tensorflow-python PYTHON [--rounds 5] [--updates 3]
 
 CHECKOUT is a plain checkout of github.com/allenai/bilm-tf; PYTHON an interpreter with tensorflow-cpu and tf_keras. Both
 programs stay up and take turns, some updates each, so that what else the machine does slows down both. They read the
@@ -34,7 +34,7 @@ from elmore.pretraining.windows import Window, WindowPlan, Windows
 from elmore.text.spelling import Speller
 
 HERE = Path(__file__).resolve().parent
-PEER = "bilm-tf"
+BILM_TF = "bilm-tf"
 PRECISIONS = ("float32", "bfloat16")
 RESULTS = HERE / "results" / "pretrain_cpu.jsonl"
 
@@ -42,8 +42,8 @@ RESULTS = HERE / "results" / "pretrain_cpu.jsonl"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path)
-    parser.add_argument("--peer", type=Path, required=True, help="a checkout of bilm-tf")
-    parser.add_argument("--peer-python", type=Path, required=True, help="an interpreter that has TensorFlow")
+    parser.add_argument("--bilm-tf", type=Path, required=True, help="a checkout of bilm-tf")
+    parser.add_argument("--tensorflow-python", type=Path, required=True, help="an interpreter that has TensorFlow")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=3, help="of each program in a round")
     parser.add_argument("--warmup", type=int, default=3, help="updates that are not timed")
@@ -66,8 +66,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         (folder / "options.json").write_text(json.dumps(peer_options(len(corpus.vocabulary), arguments.threads)))
         threads = str(arguments.threads)
         ours = [sys.executable, str(HERE / "pretrain_cpu_elmore.py"), str(arguments.prepared), threads]
-        theirs = [str(arguments.peer_python), str(HERE / "pretrain_cpu_bilm_tf.py"), str(arguments.peer), name]
-        rates: dict[str, list[float]] = {PEER: [], **{f"elmore, {precision}": [] for precision in PRECISIONS}}
+        theirs = [str(arguments.tensorflow_python), str(HERE / "pretrain_cpu_bilm_tf.py"), str(arguments.bilm_tf), name]
+        rates: dict[str, list[float]] = {BILM_TF: [], **{f"elmore, {precision}": [] for precision in PRECISIONS}}
         losses: dict[str, list[float]] = {who: [] for who in rates}
         with ExitStack() as up:
             commands = [theirs, *([*ours, precision] for precision in PRECISIONS)]
@@ -79,13 +79,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                     answer = program.update(arguments.updates)
                     rates[who].append(plan.tokens * arguments.updates / answer["seconds"])
                     losses[who].append(round(answer["loss"], 3))
-            tensorflow = programs[PEER].versions["tensorflow"]
+            tensorflow = programs[BILM_TF].versions["tensorflow"]
     medians = {who: round(median(several)) for who, several in rates.items()}
     return {
         "benchmark": "pretrain_cpu",
         "tokens_per_second": medians,
         "ratio": {
-            who: round(median(several) / median(rates[PEER]), 2) for who, several in rates.items() if who != PEER
+            who: round(median(several) / median(rates[BILM_TF]), 2) for who, several in rates.items() if who != BILM_TF
         },
         "each_round": {who: [round(rate) for rate in several] for who, several in rates.items()},
         "losses": losses,
@@ -199,7 +199,7 @@ def table(result: dict[str, Any]) -> str:
     for who, rate in result["tokens_per_second"].items():
         rounds = result["each_round"][who]
         lines.append(f"| {who} | {rate:,} | {min(rounds):,} to {max(rounds):,} |")
-    lines += [f"\n{who}: {ratio} times as fast as {PEER}" for who, ratio in result["ratio"].items()]
+    lines += [f"\n{who}: {ratio} times as fast as {BILM_TF}" for who, ratio in result["ratio"].items()]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """A model: a checkpoint made into a network, ready to run, ready to save."""
 
+import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig
+from elmore.devices import choose_device
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, Files, Overlay, open_container
@@ -56,6 +58,12 @@ class Model:
     def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
         """Sentences as lists of words, ready for the network, on its device."""
         return Batch.of(sentences, self.speller).to(self.device)
+
+    def to(self, device: str | torch.device) -> "Model":
+        """The same model on another device; this one stays where it is."""
+        chosen = choose_device(device)
+        # A copy, because modules are moved in place.
+        return replace(self, network=_moved(copy.deepcopy(self.network), chosen), start=self.start.to(chosen))
 
     def fingerprint(self) -> str:
         """A SHA-256 over all that decides the vectors: weights, and a warm start state; the same in any container."""
@@ -149,6 +157,7 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
         start = State(checkpoint.start["h"][:, :, None], checkpoint.start["c"][:, :, None])
     if device is not None:
+        device = choose_device(device)
         network, start = _moved(network, device), start.to(device)
     return Model(
         network=network,
@@ -161,15 +170,11 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     )
 
 
-def _moved(network: BiLM, device: str | torch.device) -> BiLM:
+def _moved(network: BiLM, device: torch.device) -> BiLM:
     try:
         return network.to(device)
     except torch.OutOfMemoryError:
         raise OutOfMemory(f"the model does not fit into the memory of {device}; take another device") from None
-    # Torch has no exception of its own for a device that it does not know, or was not built for.
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"the device {str(device)!r} cannot be used here: {reason}") from None
 
 
 def _find_model(name: str | Path | None, options: str | Path | None, weights: str | Path | None) -> ModelLocation:

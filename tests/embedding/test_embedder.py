@@ -330,3 +330,19 @@ def test_a_model_loaded_in_inference_mode_can_be_used(tiny: Embedder) -> None:
     with torch.inference_mode():
         model = Embedder.from_pretrained("tiny-random")
     assert np.array_equal(model.encode("I took a bow."), tiny.encode("I took a bow."))
+
+
+def test_moving_an_embedder_leaves_the_callers_model_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Torch's own stand-in for a device that is not there.
+    monkeypatch.setattr("elmore.embedding.embedder.choose_device", torch.device)
+    monkeypatch.setattr("elmore.model.choose_device", torch.device)
+    model = load("tiny-random")
+    embedder = Embedder(model)
+    assert embedder.to("meta") is embedder
+    assert embedder.device == embedder.model.start.h.device == torch.device("meta")
+    assert model.device == model.start.h.device == torch.device("cpu")
+
+
+def test_staying_where_it_is_costs_nothing(model: Embedder) -> None:
+    network = model.model.network
+    assert model.to("cpu").model.network is network

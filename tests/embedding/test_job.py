@@ -1,5 +1,6 @@
 """A job: what is checked before it starts, what makes it the same job, and what it leaves behind."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from elmore.embedding.sinks import sink_for
 from elmore.embedding.spool import Spool
 from elmore.errors import InputError, NotFound
 from elmore.progress import progress_bar
+from elmore.text.reading import ReadingPosition
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_sentences_of_an_earlier_try_are_not_tokenised_again(text, target, tiny,
     leave_half_done(job, tiny, target, monkeypatch)
     seen = []
     read = jobs.read_sentences
-    monkeypatch.setattr(jobs, "read_sentences", lambda *a, **k: seen.append(k["skip"]) or read(*a, **k))
+    monkeypatch.setattr(jobs, "read_sentences", lambda *a, **k: seen.append(k["after"].sentences) or read(*a, **k))
     resumed_after = run(job, tiny, target).resumed_after
     assert resumed_after > 0
     assert seen == [resumed_after]
@@ -119,7 +121,7 @@ def test_a_carried_state_starts_over_and_leaves_another_jobs_work_alone(text, ta
 def test_what_a_killed_job_left_that_cannot_be_gone_on_with_is_done_anew(text, target, tiny) -> None:
     job = EmbedJob(source=str(text), split=False, state="carry")
     spool = job._spool(tiny, target, fresh=False)
-    for sentence, _ in job._embedded(tiny, skip=0):
+    for sentence, _ in job._embedded(tiny, after=ReadingPosition()):
         spool.append(sentence)
         break
     spool.close()
@@ -148,3 +150,15 @@ def test_what_cannot_work_is_refused_at_once(text, monkeypatch, changes, where, 
     Path("folder").mkdir()
     with pytest.raises(error, match=complaint):
         replace(EmbedJob(source="text.txt"), **changes).check(Path(where))
+
+
+@pytest.mark.parametrize("changed", ["Sentence 7", "Sentence 240"])
+def test_an_edited_input_of_the_same_size_and_date_is_noticed(text, target, tiny, monkeypatch, changed) -> None:
+    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    leave_half_done(job, tiny, target, monkeypatch)
+    dates = text.stat()
+    text.write_text(text.read_text().replace(f"{changed} ", f"{changed.replace('S', 's')} "))
+    os.utime(text, ns=(dates.st_atime_ns, dates.st_mtime_ns))
+    with pytest.raises(InputError, match=r"text\.txt: has changed since its first \d+ sentences were read"):
+        run(job, tiny, target)
+    assert run(replace(job, fresh=True), tiny, target) == Summary(sentences=300, words=1500, resumed_after=0)

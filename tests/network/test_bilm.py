@@ -34,12 +34,12 @@ CONFIG = ModelConfig(
 @given(models, batches, seeds)
 def test_layers_and_state_are_those_of_the_reference(model: Model, texts: list[list[str]], seed: int) -> None:
     twin = Twin.of(model)
-    peers = CarriedRows(twin.network, twin.random_rows(seed, len(texts)))
-    layers, after = twin.read(texts, twin.state(peers.rows))
-    for own, expected in zip(layers, peers.read(texts, boundaries=True), strict=True):
+    reference = CarriedRows(twin.network, twin.random_rows(seed, len(texts)))
+    layers, after = twin.read(texts, twin.state(reference.rows))
+    for own, expected in zip(layers, reference.read(texts, boundaries=True), strict=True):
         assert_close(own, expected, atol=1e-10)
-    assert_close(after.h, twin.state(peers.rows).h, atol=1e-10)
-    assert_close(after.c, twin.state(peers.rows).c, atol=1e-10)
+    assert_close(after.h, twin.state(reference.rows).h, atol=1e-10)
+    assert_close(after.c, twin.state(reference.rows).c, atol=1e-10)
 
 
 @patiently

@@ -71,17 +71,17 @@ def test_a_state_changes_its_kind_of_number() -> None:
 
 @patiently
 @given(models, st.lists(batches, min_size=2, max_size=4))
-def test_batches_of_any_sizes_one_after_the_other_carry_their_rows_as_the_peers_do(
+def test_batches_of_any_sizes_one_after_the_other_carry_their_rows_as_in_allennlp(
     model: Model, calls: list[list[list[str]]]
 ) -> None:
-    twin, peers = Twin.of(model), CarriedRows(model.network())
+    twin, reference = Twin.of(model), CarriedRows(model.network())
     state = twin.zeros(0)
     for sentences in calls:
         layers, after = twin.read(sentences, state.first(len(sentences)))
         state = state.updated(after)
-        for own, expected in zip(layers, peers.read(sentences, boundaries=True), strict=True):
+        for own, expected in zip(layers, reference.read(sentences, boundaries=True), strict=True):
             assert_close(own, expected)
-    expected_state = twin.state(peers.rows)
+    expected_state = twin.state(reference.rows)
     assert_close(state.h, expected_state.h)
     assert_close(state.c, expected_state.c)
 

@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from elmore.errors import InputError, NotFound
 from elmore.text import tokenizing
-from elmore.text.reading import Sentence, format_of, read_sentences
+from elmore.text.reading import ReadingPosition, format_of, read_sentences
 from elmore.text.style import TextStyle
+from elmore.text.tokenizing import Tokenizer
 
 MOSES = TextStyle()
 
@@ -27,8 +29,16 @@ def file(tmp_path: Path) -> Callable[..., Path]:
     return written
 
 
-def sentences(path: Path, *, style: TextStyle = MOSES, **options: object) -> list[Sentence]:
-    return [sentence for _, sentence in read_sentences(path, style=style, **options)]
+class Plain(NamedTuple):
+    """A sentence without its digest."""
+
+    words: list[str]
+    label: str
+    line: int
+
+
+def sentences(path: Path, *, style: TextStyle = MOSES, **options: object) -> list[Plain]:
+    return [Plain(*sentence[:3]) for _, sentence in read_sentences(path, style=style, **options)]
 
 
 def test_running_text_is_split_and_tokenised(file):
@@ -172,7 +182,7 @@ def test_sentences_of_other_parts_are_not_tokenised(file, monkeypatch):
     real = tokenizing.Tokenizer.tokenize
     monkeypatch.setattr(tokenizing.Tokenizer, "tokenize", lambda self, text: tokenised.append(text) or real(self, text))
     found = list(read_sentences(file("One.\nTwo.\nThree.\nFour."), style=MOSES, shard=(2, 3)))
-    assert found == [(1, (["Two", "."], "", 2))]
+    assert [(number, sentence[:3]) for number, sentence in found] == [(1, (["Two", "."], "", 2))]
     assert tokenised == ["Two."]
 
 
@@ -190,3 +200,51 @@ def test_the_english_web_treebank_is_read_whole(shared):
     assert len(found) == 2077
     assert sum(len(sentence.words) for sentence in found) == 25094
     assert all(sentence.label for sentence in found)
+
+
+class TestGoingOn:
+    """Reading after what was read before."""
+
+    TEXT = "One here. Two there.\nThree.\n\nFour.\nFive.\n"
+
+    @pytest.mark.parametrize("options", [{}, {"split": False}, {"format": "tokenized"}, {"shard": (2, 3)}])
+    def test_it_goes_on_after_any_sentence_with_what_is_left(self, file, options):
+        path = file(self.TEXT)
+        whole = list(read_sentences(path, style=MOSES, **options))
+        assert len({sentence.digest for _, sentence in whole}) == len(whole)
+        for read, (_, last) in enumerate(whole, start=1):
+            after = ReadingPosition(read, last.digest)
+            assert list(read_sentences(path, style=MOSES, after=after, **options)) == whole[read:]
+
+    def test_what_was_read_before_is_not_tokenised_again(self, file, monkeypatch):
+        path = file(self.TEXT)
+        *_, (_, third), _, _ = read_sentences(path, style=MOSES)
+        tokenised = []
+        tokenize = Tokenizer.tokenize
+        monkeypatch.setattr(Tokenizer, "tokenize", lambda self, text: tokenised.append(text) or tokenize(self, text))
+        list(read_sentences(path, style=MOSES, after=ReadingPosition(3, third.digest)))
+        assert tokenised == ["Four.", "Five."]
+
+    @pytest.mark.parametrize("changed", ["One hers. Two there.\nThree.\n\nFour.\nFive.\n", "One here.\n", ""])
+    def test_an_input_that_begins_otherwise_is_an_error(self, file, changed):
+        path = file(self.TEXT)
+        *_, (_, third), _, _ = read_sentences(path, style=MOSES)
+        path.write_text(changed)
+        with pytest.raises(InputError, match=r"input\.txt: has changed since its first 3 sentences were read"):
+            list(read_sentences(path, style=MOSES, after=ReadingPosition(3, third.digest)))
+
+    def test_what_comes_later_may_change(self, file):
+        path = file(self.TEXT)
+        *_, (_, third), _, _ = read_sentences(path, style=MOSES)
+        path.write_text(self.TEXT.replace("Five", "Six"))
+        found = list(read_sentences(path, style=MOSES, after=ReadingPosition(3, third.digest)))
+        assert [sentence.words for _, sentence in found] == [["Four", "."], ["Six", "."]]
+
+    def test_words_and_labels_of_a_treebank_are_told_apart(self, file):
+        def digest(content: str) -> str:
+            return next(read_sentences(file(content, "a.conllu"), style=MOSES))[1].digest
+
+        word = "\t".join("_" * 8)
+        one = digest(f"# sent_id = s1\n1\ta b\t{word}\n")
+        assert one != digest(f"# sent_id = s1\n1\ta\t{word}\n2\tb\t{word}\n")
+        assert one != digest(f"# sent_id = s2\n1\ta b\t{word}\n")

@@ -127,7 +127,7 @@ class Elmo(nn.Module):
         batch = sentences if isinstance(sentences, Batch) else self.batch(sentences)
         batch = batch.to(self.start_h.device)
         layers, _ = self.network(batch, State(self.start_h, self.start_c).repeat(len(batch)))
-        # The mixes see the boundaries, as the peers' do: their normalisation counts them.
+        # The mixes see the boundaries, as AllenNLP's do: their normalisation counts them.
         stacked, real = layers.stack(boundaries=True), layers.mask(boundaries=True)
         mask = layers.mask(boundaries=self.boundaries)
         mixed = []

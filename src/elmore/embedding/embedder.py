@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
+from elmore.devices import choose_device
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.stream import Reader, Vectors
@@ -75,12 +76,31 @@ class Embedder:
         device: str | torch.device | None = None,
         compute: Literal["float32", "bfloat16"] = "float32",
     ) -> Self:
-        """Load a model by the path of its folder, archive or file, by its address, or by its name."""
-        return cls(load(name, device=device), compute=compute)
+        """Load a model by the path of its folder, archive or file, by its address, or by its name.
+
+        Without a `device` it runs on a GPU, if there is one.
+        """
+        return cls(load(name, device=choose_device(device)), compute=compute)
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write the model as a folder that `from_pretrained` reads."""
         save(self.model, path)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return self.model.device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Run on this device from now on; a `Model` that this was made of stays where it is.
+
+        >>> Embedder.from_pretrained("tiny-random").to("cpu").device
+        device(type='cpu')
+        """
+        if (chosen := choose_device(device)) != self.device:
+            self.model = self.model.to(chosen)
+            self._cache = WordCache(self.model.network.words, vector_dim=self.model.config.vector_dim)
+        return self
 
     @property
     def dim(self) -> int:
@@ -119,7 +139,7 @@ class Embedder:
 
         A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
         "top" or a number for arrays of (words, dim), "all" or a list of numbers for (layers, words, dim).
-        `state="carry"` starts each row of a batch where the batch before left it, as the peers do; then `batch_size`
+        `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP does; then `batch_size`
         (64) changes the numbers.
         """
         if not isinstance(sentences, Iterable):

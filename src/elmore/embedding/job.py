@@ -14,7 +14,7 @@ from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.spool import COMMIT_SECONDS, EmbeddedSentence, Spool
 from elmore.errors import InputError, NotFound
 from elmore.progress import Progress
-from elmore.text.reading import InputFormat, Sentence, read_sentences
+from elmore.text.reading import InputFormat, ReadingPosition, Sentence, read_sentences
 from elmore.text.style import TextStyle
 from elmore.text_files import DecodingErrors
 
@@ -93,7 +93,9 @@ class EmbedJob:
                 resumed_after = spool.done
                 progress.advance(resumed_after, 0)
                 commit_due = monotonic() + COMMIT_SECONDS
-                for sentence, comes_last in self._embedded(embedder, skip=resumed_after):
+                for sentence, comes_last in self._embedded(
+                    embedder, after=ReadingPosition(resumed_after, spool.totals.digest)
+                ):
                     spool.append(sentence)
                     progress.advance(1, len(sentence.words))
                     # Sentences come in bursts, and after one a large model works for minutes: not the time to lose it.
@@ -142,13 +144,13 @@ class EmbedJob:
             "layers": self.layers,
         }
 
-    def _embedded(self, embedder: Embedder, *, skip: int) -> Iterator[tuple[EmbeddedSentence, bool]]:
+    def _embedded(self, embedder: Embedder, *, after: ReadingPosition) -> Iterator[tuple[EmbeddedSentence, bool]]:
         """Every sentence with its vectors, and whether it is the last before the embedder reads on."""
         # The embedder reads ahead; what it has taken and not yet given back waits here.
         waiting: deque[tuple[int, Sentence]] = deque()
 
         def words() -> Iterator[list[str]]:
-            for number, sentence in self._sentences(embedder.model.card.text, skip=skip):
+            for number, sentence in self._sentences(embedder.model.card.text, after=after):
                 waiting.append((number, sentence))
                 yield sentence.words
 
@@ -162,9 +164,9 @@ class EmbedJob:
         )
         for vectors in stream:
             number, sentence = waiting.popleft()
-            yield EmbeddedSentence(number, sentence.words, sentence.label, vectors), not waiting
+            yield EmbeddedSentence(number, sentence.words, sentence.label, vectors, sentence.digest), not waiting
 
-    def _sentences(self, style: TextStyle, *, skip: int) -> Iterator[tuple[int, Sentence]]:
+    def _sentences(self, style: TextStyle, *, after: ReadingPosition) -> Iterator[tuple[int, Sentence]]:
         numbered = read_sentences(
             self.source,
             format=self.input_format,
@@ -172,7 +174,7 @@ class EmbedJob:
             split=self.split,
             errors=self.errors,
             shard=self.shard,
-            skip=skip,
+            after=after,
         )
         for number, sentence in numbered:
             if not (sentence.words or self.blank_lines):

@@ -36,6 +36,7 @@ class EmbeddedSentence(NamedTuple):
     words: Sequence[str]
     label: str | None  # a name that the input gave it; an empty one is none
     vectors: NDArray[np.floating]  # (words, dim) or (layers, words, dim)
+    digest: str = ""  # of the input up to its end; only the last one's is kept
 
 
 class Totals(NamedTuple):
@@ -46,6 +47,7 @@ class Totals(NamedTuple):
     word_bytes: int = 0
     label_bytes: int = 0
     last_number: int = -1
+    digest: str = ""  # of the input up to the end of the last sentence
 
     @property
     def rows(self) -> dict[str, int]:
@@ -118,7 +120,7 @@ class Spool:
 
     def append(self, sentence: EmbeddedSentence) -> None:
         """Add one sentence; its number must be above all before it."""
-        number, words, label, vectors = sentence
+        number, words, label, vectors, digest = sentence
         before = self.totals
         if number <= before.last_number:
             raise InputError(f"sentence {number} comes after sentence {before.last_number}; numbers must rise")
@@ -133,6 +135,7 @@ class Spool:
             word_bytes=token_ends[-1],
             label_bytes=before.label_bytes + len(label_data),
             last_number=number,
+            digest=digest,
         )
         rows = {
             "vectors": np.moveaxis(vectors, -2, 0).astype(self.dtype, copy=False).tobytes(),
@@ -239,7 +242,7 @@ class Spool:
 
     def _holds(self, totals: Totals) -> bool:
         """Whether the columns have what a commit says they have."""
-        if not all(type(total) is int for total in totals) or min(totals[:4]) < 0:
+        if not all(type(total) is int for total in totals[:5]) or min(totals[:4]) < 0:
             return False
         if not all(column.holds(totals.rows[name]) for name, column in self.columns.items()):
             return False

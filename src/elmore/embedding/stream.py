@@ -2,7 +2,7 @@
 
 Two ways of reading. From the fixed state, sentences of like length are batched together, and the order of work is
 free. With the state carried on, batches are rows in the caller's order, and each row goes on where the batch before
-left it, as the peers do.
+left it, as in AllenNLP and bilm-tf.
 """
 
 import warnings

@@ -1,8 +1,9 @@
 """A warm start state: what the network remembers, on average, after a sentence of a given text.
 
 A network that starts from zeros has never seen such a state in training, and reads the first words of a sentence a
-little worse for it. The peers carry the state from sentence to sentence instead, and so give the same sentence other
-vectors each time. A fixed warm state has both: a start that training knew, and the same vectors every time.
+little worse for it. AllenNLP and bilm-tf carry the state from sentence to sentence instead, and so give the same
+sentence other vectors each time. A fixed warm state has both: a start that training knew, and the same vectors every
+time.
 """
 
 from collections.abc import Iterable, Sequence

@@ -84,7 +84,7 @@ def penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
 
 
 def normalize_masked_batch(layers: Tensor, mask: Tensor, *, eps: float = 1e-12) -> Tensor:
-    """The layer normalisation of the peers: one mean and one variance for a layer over all real words of a batch.
+    """AllenNLP's and bilm-tf's layer normalisation: one mean and variance of a layer over all real words of a batch.
 
     A sentence's vectors then depend on its batch mates; it is here for models trained with it. For new ones take
     normalisation by token.

@@ -1,7 +1,7 @@
 """The state of a biLM: what every layer and direction remembers. A value, passed in and handed back.
 
-The peers keep it inside the module, so that the same sentence gives other vectors on each call. Here nothing is
-remembered unless the caller hands the state on.
+AllenNLP and bilm-tf keep it inside the module, so that the same sentence gives other vectors on each call. Here nothing
+is remembered unless the caller hands the state on.
 
 L LSTM layers, G directions, R rows, P vector size, D cells.
 """

@@ -8,9 +8,10 @@ fasta      proteins, every residue a word, in capitals; a final `*`, which marks
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path, PurePath
-from typing import Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from elmore.errors import InputError
 from elmore.text.splitting import split_sentences
@@ -27,6 +28,14 @@ class Sentence(NamedTuple):
     words: list[str]
     label: str  # sent_id in CoNLL-U, the identifier in FASTA, "" elsewhere
     line: int  # where it starts in the file, from 1
+    digest: str  # of the input up to the end of this sentence: a job that goes on knows its input by it
+
+
+class ReadingPosition(NamedTuple):
+    """How far an input was read before, and by what that part of it is known."""
+
+    sentences: int = 0
+    digest: str = ""
 
 
 def read_sentences(
@@ -37,30 +46,32 @@ def read_sentences(
     split: bool = True,
     errors: DecodingErrors = "strict",
     shard: tuple[int, int] | None = None,
-    skip: int = 0,
+    after: ReadingPosition = ReadingPosition(),  # noqa: B008  # nothing can change it
 ) -> Iterator[tuple[int, Sentence]]:
     """Give each sentence of a file with its number, from 0.
 
     Without a `format` the file's name decides: `.conllu` and `.conll`, `.fasta`, `.fa` and `.faa`, else text. Of text,
     `split=False` makes every line one sentence, blank ones too, so that lines and sentences agree. `shard=(3, 8)` gives
     the third of eight parts, the sentences whose number leaves 2 when divided by 8; numbers stay those of the file.
-    `skip` leaves out that many at the start, which costs no tokenising.
+    `after` leaves out what was read before, which costs no tokenising; an input that begins otherwise is an error.
     """
     part, parts = shard or (1, 1)
     if not 1 <= part <= parts:
         raise InputError(f"there is no part {part}/{parts}; parts are numbered 1/{parts} to {parts}/{parts}")
     tokenizer = Tokenizer(style)
+    name = name_of(path)
     lines = enumerate(read_lines(path, errors=errors), start=1)
     match format or format_of(path):
         case "text":
             found = _split_lines(lines, style.language) if split else _whole_lines(lines)
-            return _numbered(found, lambda text: tokenizer.tokenize(text).words, part=part, parts=parts, skip=skip)
+            wanted = _part(found, part, parts, after, name)
+            return _with_words(wanted, lambda text: tokenizer.tokenize(text).words)
         case "tokenized":
-            return _numbered(_whole_lines(lines), split_at_blanks, part=part, parts=parts, skip=skip)
+            return _with_words(_part(_whole_lines(lines), part, parts, after, name), split_at_blanks)
         case "conllu":
-            return _numbered(_trees(lines, name_of(path)), list, part=part, parts=parts, skip=skip)
+            return _with_words(_part(_trees(lines, name), part, parts, after, name), list)
         case "fasta":
-            return _numbered(_proteins(lines, name_of(path)), list, part=part, parts=parts, skip=skip)
+            return _with_words(_part(_proteins(lines, name), part, parts, after, name), list)
         case other:
             raise InputError(f"the format is to be text, tokenized, conllu or fasta, and is {other!r}")
 
@@ -79,17 +90,50 @@ def format_of(path: str | Path) -> InputFormat:
 
 
 _Lines = Iterator[tuple[int, str]]
-_Source = TypeVar("_Source")
+_Source = TypeVar("_Source", str, list[str])
 # Sentences whose words were not looked for yet (in another machine's part they never are), with label and line.
 _Found = Iterator[tuple[_Source, str, int]]
 
 
-def _numbered(
-    found: _Found[_Source], words_of: Callable[[_Source], list[str]], *, part: int, parts: int, skip: int
+class _Wanted(NamedTuple, Generic[_Source]):
+    number: int
+    source: _Source
+    label: str
+    line: int
+    digest: str
+
+
+def _with_words(
+    wanted: Iterator[_Wanted[_Source]], words_of: Callable[[_Source], list[str]]
 ) -> Iterator[tuple[int, Sentence]]:
-    wanted = (numbered for numbered in enumerate(found) if numbered[0] % parts == part - 1)
-    for number, (source, label, line) in islice(wanted, skip, None):
-        yield number, Sentence(words_of(source), label, line)
+    for number, source, label, line, digest in wanted:
+        yield number, Sentence(words_of(source), label, line, digest)
+
+
+def _part(
+    found: _Found[_Source], part: int, parts: int, after: ReadingPosition, name: str
+) -> Iterator[_Wanted[_Source]]:
+    """The sentences of one part, past those that were read before, each with the digest of all up to it."""
+    digest, read = b"", 0
+    for number, (source, label, line) in enumerate(found):
+        text = source if isinstance(source, str) else "\0".join(source)
+        digest = blake2b(digest + f"{text}\0\0{label}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if number % parts != part - 1:
+            continue
+        read += 1
+        if read > after.sentences:
+            yield _Wanted(number, source, label, line, digest.hex())
+        elif read == after.sentences and digest.hex() != after.digest:
+            raise _changed(name, after)
+    if read < after.sentences:
+        raise _changed(name, after)
+
+
+def _changed(name: str, after: ReadingPosition) -> InputError:
+    return InputError(
+        f"{name}: has changed since its first {after.sentences} sentences were read; bring it back as it was, "
+        "or start over (--fresh)"
+    )
 
 
 def _whole_lines(lines: _Lines) -> _Found[str]:

@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from elmore.errors import ElmoreError, InputError
+from elmore.devices import choose_device
+from elmore.errors import ElmoreError
 
 T = TypeVar("T")
 ROOM = "elmore/room"
@@ -152,22 +153,12 @@ def _is_loss_of_companions(error: BaseException) -> bool:
     return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
 
 
-def own_device(asked: str | None) -> torch.device:
-    """The device asked for; else a GPU; else the CPU. Of several GPUs each process of a host has its own."""
-    try:
-        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.empty(0, device=device)
-        if device.type == "cuda":
-            # Streams, events and kernels of our own go to the current one.
-            torch.cuda.set_device(device)
-    # Torch has no exception of its own for a device that it does not know, or was not built for.
-    except (RuntimeError, AssertionError) as error:
-        # For an unknown kind torch lists all that anybody ever built it for.
-        reason = str(error).splitlines()[0]
-        reason = "there is no such kind" if reason.startswith("Expected one of") else reason
-        raise InputError(f"the device {asked!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}") from None
+def own_device(asked: str | torch.device | None) -> torch.device:
+    """The device that this process trains on, made the current one."""
+    device = choose_device(asked)
+    if device.type == "cuda":
+        # Streams, events and kernels of our own go to the current one.
+        torch.cuda.set_device(device)
     return device
 
 

@@ -33,7 +33,7 @@ def write(spool: Spool, path: Path, *, sentences: Sentences = "index") -> None:
     `sentences` says what becomes of them: kept in `sentence_to_index`, forgotten, or made the names of the datasets.
     """
     with spool.finishing(path) as unfinished:
-        lines = ((number, " ".join(words), vectors) for number, words, _, vectors in spool)
+        lines = ((number, " ".join(words), vectors) for number, words, _, vectors, _ in spool)
         write_lines(lines, unfinished, sentences=sentences)
 
 

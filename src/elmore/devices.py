@@ -1,0 +1,33 @@
+"""Where a network runs, chosen in one way by every verb and by `Embedder.from_pretrained`."""
+
+import os
+
+import torch
+
+from elmore.errors import InputError
+
+
+def choose_device(asked: str | torch.device | None = None) -> torch.device:
+    """The device asked for; else a GPU, if there is one; else the CPU.
+
+    Of several GPUs each process that torchrun started on a host has its own, by `LOCAL_RANK`. MPS, on a Mac, is taken
+    only when it is asked for.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    try:
+        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        # Only work on it tells whether it is there.
+        torch.empty(0, device=device)
+    # Torch has no exception of its own for a device that it does not know, or was not built for.
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        # For an unknown kind torch lists all that anybody ever built it for.
+        reason = str(error).splitlines()[0]
+        reason = "there is no such kind" if reason.startswith("Expected one of") else reason
+        raise InputError(
+            f"the device {str(asked or 'cuda')!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}"
+        ) from None
+    return device
