@@ -31,7 +31,7 @@ FIELDS = {
     "training.negatives": "8",
     "training.warmup": "2",
 }
-OPTIONS = ["--size", "tiny", *(word for name, value in FIELDS.items() for word in (f"--{name}", value))]
+OPTIONS = ["--recipe", "tiny", *(word for name, value in FIELDS.items() for word in (f"--{name}", value))]
 
 # What a program needs so that its sums are the same on every run, and nothing of a launcher around the tests.
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
