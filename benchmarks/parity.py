@@ -1,4 +1,4 @@
-"""How far are Elmore's vectors from those of the original programs? Prints the table of the README.
+"""How far are Elmore's vectors from those of the original programs? Prints the table that the README has.
 
     python benchmarks/parity.py [FIXTURES]
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import figures
 import h5py
 import numpy as np
 import torch
@@ -159,14 +160,6 @@ def measure(comparison: Comparison, fixtures: Path) -> dict[str, Any]:
     return {"program": comparison.program, "what": comparison.what, "numbers": numbers, "largest_difference": largest}
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as the README shows them."""
-    lines = ["| original program | compared | numbers | largest difference |", "|---|---|--:|--:|"]
-    for row in rows:
-        lines.append(f"| {row['program']} | {row['what']} | {row['numbers']:,} | {row['largest_difference']:.0e} |")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else FIXTURES
     if not given.is_dir():
@@ -176,4 +169,4 @@ if __name__ == "__main__":
     machine = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({**versions, **machine, "rows": found}, indent=2) + "\n")
-    print(table(found))
+    print(figures.parity())

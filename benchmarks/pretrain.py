@@ -20,8 +20,8 @@ import torch
 
 from elmore.config import ModelConfig
 from elmore.corpus.corpus import Corpus
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from elmore.pretraining.loop import train
 from elmore.pretraining.recipe import Recipe, Training
 from elmore.pretraining.sampling import LogUniformSampler
@@ -34,9 +34,9 @@ RESULTS = Path(__file__).parent / "results" / "pretrain.jsonl"
 
 # Parts of the names of GPU kernels, and what such a kernel does; the first that fits counts.
 KINDS = {
-    "character filters": ("_strongest",),
+    "character CNN": ("_pool_",),
     "matrix products": ("gemm", "nvjet", "cutlass", "cublas", "splitKreduce"),
-    "recurrence, pointwise": ("_forward", "_backward", "_clip"),
+    "recurrence, pointwise": ("_cell_", "_clip_"),
     "softmax": ("_normalize",),
     "optimizer": ("_move", "Adam", "norm", "lpnorm", "multi_tensor"),
     "gather and scatter": ("index", "scatter", "gather"),

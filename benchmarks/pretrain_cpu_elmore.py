@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 from elmore.corpus.corpus import Corpus
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from elmore.pretraining.loop import train
 from elmore.pretraining.recipe import Recipe, Training
 from elmore.pretraining.sampling import LogUniformSampler

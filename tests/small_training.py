@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from elmore.config import CharacterConfig, ModelConfig
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from elmore.pretraining.recipe import Training
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper

@@ -20,6 +20,6 @@ def test_the_demo_tells_meanings_apart_and_shows_sameness_and_files() -> None:
     assert right >= 14
     assert f"{right} of 18 neighbours in context have the sense" in ended.stdout
     assert float(re.search(r"largest difference (\S+);", ended.stdout)[1]) < 1e-6
-    assert "equal to the bit." in ended.stdout
+    assert "called twice, equal to the bit." in ended.stdout
     assert "(3, 13, 512)  # layers, words, size" in ended.stdout
     assert "['The', 'archer', 'drew', 'his', 'bow'," in ended.stdout

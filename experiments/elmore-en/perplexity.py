@@ -1,63 +1,86 @@
-"""How well does the shipped model predict text it was not trained on? Its perplexity on every evaluation text.
+"""How well does the model predict text it was not trained on? Its perplexity on every evaluation text.
 
-    python experiments/elmore-en/perplexity.py MODEL [--texts FOLDER] [--only NAME ...] [--device cuda] [--at-once 6]
+    python experiments/elmore-en/perplexity.py MODEL [--float32 TRAINED] [--texts FOLDER] [--only NAME ...]
 
-The texts lie in ../shared/data/text/eval unless --texts says otherwise. Runs `elmore perplexity` on each, and writes
-results/perplexity.json, where texts that were not asked for keep what they had.
+The texts lie in ../shared/data/text/eval unless --texts says otherwise. Each is read with the state carried on from
+sentence to sentence (results/perplexity.json) and with every sentence from the model's own start
+(results/perplexity_by_sentence.json). TRAINED is the model before its weights became int8: with it, what that costs
+(results/int8.json). Texts that were not asked for keep what they had.
 """
 
 import argparse
 import json
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-RESULTS = Path(__file__).parent / "results" / "perplexity.json"
+import torch
+
+from elmore.devices import choose_device
+from elmore.model import load
+from elmore.scoring import perplexity
+from elmore.scoring.perplexity import DEFAULT_PASSAGE, DEFAULT_ROWS
+from elmore.scoring.predictor import Predictor
+from elmore.text.reading import read_sentences
+
+RESULTS = Path(__file__).parent / "results"
 TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text" / "eval"
-KEPT = ("tokens", "unknown", "forward", "backward", "mean", "state", "rows", "passage")
 TOKENIZED = ("1b-", "wikitext2-")  # how the names of files begin that come as one tokenised sentence a line
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
+    parser.add_argument("--float32", metavar="TRAINED", help="the same model before its weights became int8")
     parser.add_argument("--texts", type=Path, default=TEXTS)
     parser.add_argument("--only", nargs="*", help="names of texts, without .txt.xz")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--device")
     arguments = parser.parse_args()
-    texts = [
-        path
-        for path in sorted(arguments.texts.glob("*.txt.xz"))
-        if name_of(path) in (arguments.only or [name_of(path)])
-    ]
+    texts = {path.name.removesuffix(".txt.xz"): path for path in sorted(arguments.texts.glob("*.txt.xz"))}
+    texts = {name: path for name, path in texts.items() if name in (arguments.only or texts)}
     if not texts:
         raise SystemExit(f"{arguments.texts}: no such texts (*.txt.xz) there")
-    with ThreadPoolExecutor(arguments.at_once) as pool:
-        measured = pool.map(lambda text: measure(arguments.model, text, device=arguments.device), texts)
-        found = {name_of(text): one for text, one in zip(texts, measured, strict=True)}
-    RESULTS.parent.mkdir(exist_ok=True)
-    results = (json.loads(RESULTS.read_text()) if RESULTS.exists() else {}) | found
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    for name, one in found.items():
-        print(f"{name:<18}{one['mean']:8.1f}   forward {one['forward']:.1f}, backward {one['backward']:.1f}, ", end="")
-        print(f"{one['tokens']:,} tokens, {one['unknown']:.1%} of them <UNK>")
+    device = choose_device(arguments.device)
+    model = Scorer.of(arguments.model, device=device)
+    trained = Scorer.of(arguments.float32, device=device) if arguments.float32 else None
+    for name, path in texts.items():
+        carried = model.score(path, state="carry")
+        keep("perplexity", name, carried)
+        keep("perplexity_by_sentence", name, model.score(path, state="fixed"))
+        if trained is not None:
+            keep("int8", name, {"float32": trained.score(path, state="carry")["mean"], "int8": carried["mean"]})
 
 
-def name_of(text: Path) -> str:
-    return text.name.removesuffix(".txt.xz")
+@dataclass(frozen=True)
+class Scorer:
+    """A model that is asked for one text after another."""
+
+    predictor: Predictor
+
+    @classmethod
+    def of(cls, model: str, *, device: torch.device) -> "Scorer":
+        return cls(Predictor(load(model, device=device)))
+
+    def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:
+        found = perplexity(self.predictor, self._sentences(text), state=state)
+        how = {"rows": DEFAULT_ROWS, "passage": DEFAULT_PASSAGE} if state == "carry" else {}
+        numbers = {name: getattr(found, name) for name in ("tokens", "unknown", "forward", "backward", "mean")}
+        return {**numbers, "state": state, **how}
+
+    def _sentences(self, text: Path) -> Iterator[list[str]]:
+        kind: Literal["tokenized", "text"] = "tokenized" if text.name.startswith(TOKENIZED) else "text"
+        for _, sentence in read_sentences(text, format=kind, style=self.predictor.model.card.text):
+            if sentence.words:
+                yield sentence.words
 
 
-def measure(model: str, text: Path, *, device: str) -> dict[str, Any]:
-    tokenized = ["--tokenized"] if text.name.startswith(TOKENIZED) else []
-    command = [sys.executable, "-m", "elmore", "perplexity", model, str(text), *tokenized, "--device", device, "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(ended.stderr)
-    told = json.loads(ended.stdout)
-    return {name: told[name] for name in KEPT}
+def keep(results: str, text: str, found: dict[str, Any]) -> None:
+    """Put what was found of a text into a file of results, and print it."""
+    path = RESULTS / f"{results}.json"
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(kept | {text: found}, indent=2) + "\n")
+    print(f"{results}: {text}: {json.dumps(found)}", flush=True)
 
 
 if __name__ == "__main__":

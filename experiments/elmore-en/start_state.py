@@ -1,11 +1,12 @@
 """Which fixed start is better, zeros or a warm state? Measured on the first words of sentences, and on a task.
 
-    python experiments/elmore-en/start_state.py ZEROS WARM TEXT... [--tasks FOLDER]
+    python experiments/elmore-en/start_state.py MODEL WARM_TEXT [--texts FOLDER] [--tasks FOLDER] [--device cuda]
 
-ZEROS and WARM are one model with two start states (`elmore convert --warm`). For each of them: the perplexity of the
-first three words that each direction predicts, on every TEXT, and how often vectors tell whether a word has the same
-meaning in two sentences (MCL-WiC, English, in ../shared/data/tasks/wic): the cosine of the two vectors against a
-threshold that is best on the training pairs, for each layer. Prints a table and writes results/start_state.json.
+MODEL starts from zeros, and is warmed up on WARM_TEXT (`warm_text.py`). For each of the two: the perplexity of the
+first three words that each direction predicts, on three evaluation texts, and how often vectors tell whether a word
+has the same meaning in two sentences (MCL-WiC, English): the cosine of the two vectors against a threshold that is best
+on the training pairs, for each layer. The texts lie in ../shared/data/text/eval and the pairs in
+../shared/data/tasks/wic unless --texts and --tasks say otherwise. Writes results/start_state.json.
 """
 
 import argparse
@@ -19,50 +20,58 @@ from typing import Any
 import numpy as np
 
 from elmore import Embedder
+from elmore.devices import choose_device
+from elmore.embedding.warming import warmed
+from elmore.model import Model, load
 from elmore.scoring import perplexity
 from elmore.text.reading import read_sentences
 
 RESULTS = Path(__file__).parent / "results" / "start_state.json"
-TASKS = Path(__file__).resolve().parents[3] / "shared" / "data" / "tasks" / "wic"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+TEXTS = ("own-wikipedia", "own-novels", "own-news")
 FIRST_WORDS = 3
+SENTENCES = 2000  # of each text
+PAIRS = 2000  # training pairs that the thresholds are found on
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("zeros")
-    parser.add_argument("warm")
-    parser.add_argument("texts", nargs="+", type=Path)
-    parser.add_argument("--tasks", type=Path, default=TASKS)
-    parser.add_argument("--pairs", type=int, default=2000, help="training pairs that the thresholds are found on")
-    parser.add_argument("--sentences", type=int, default=2000, help="sentences of each text")
+    parser.add_argument("model")
+    parser.add_argument("warm_text", type=Path)
+    parser.add_argument("--texts", type=Path, default=SHARED / "text" / "eval")
+    parser.add_argument("--tasks", type=Path, default=SHARED / "tasks" / "wic")
+    parser.add_argument("--device")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {}
-    for name, path in (("zeros", arguments.zeros), ("warm", arguments.warm)):
-        model = Embedder.from_pretrained(path)
-        results[name] = {"start": model.model.card.start_state_from or "zeros"}
-        for text in arguments.texts:
-            results[name][f"first words, {text.name.split('.')[0]}"] = round(
-                first_words(model, text, sentences=arguments.sentences), 2
-            )
-        for layer, accuracy in words_in_context(model, arguments.tasks, pairs=arguments.pairs).items():
+    model = load(arguments.model, device=choose_device(arguments.device))
+    if model.card.start_state != "zeros":
+        raise SystemExit(f"{arguments.model}: starts from a warm state; give the model that starts from zeros")
+    warm = warmed(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
+    results: dict[str, dict[str, Any]] = {}
+    for name, one in (("zeros", model), ("warm", warm)):
+        results[name] = {"start": one.card.start_state_from or "zeros"}
+        for text in TEXTS:
+            found = first_words(one, arguments.texts / f"{text}.txt.xz")
+            results[name][f"first words, {text}"] = round(found, 2)
+        for layer, accuracy in words_in_context(Embedder(one), arguments.tasks).items():
             results[name][f"same meaning, {layer}"] = round(accuracy, 4)
         print(json.dumps({name: results[name]}, indent=2), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def first_words(model: Embedder, text: Path, *, sentences: int) -> float:
+def sentences_of(text: Path, model: Model) -> Iterator[list[str]]:
+    return (sentence.words for _, sentence in read_sentences(text, style=model.card.text) if sentence.words)
+
+
+def first_words(model: Model, text: Path) -> float:
     """The perplexity of the first words, the mean of both directions, each sentence from the model's own start."""
-    read = islice(read_sentences(text, style=model.model.card.text), sentences)
-    words = (sentence.words for _, sentence in read)
-    return perplexity(model.model, words, state="fixed", first_words=FIRST_WORDS).mean
+    sentences = islice(sentences_of(text, model), SENTENCES)
+    return perplexity(model, sentences, state="fixed", first_words=FIRST_WORDS).mean
 
 
-def words_in_context(model: Embedder, folder: Path, *, pairs: int) -> dict[str, float]:
+def words_in_context(model: Embedder, folder: Path) -> dict[str, float]:
     """The share of right answers on the development pairs, by layer."""
     train, dev = (list(read_pairs(folder / f"mclwic-en-{part}.jsonl.xz")) for part in ("train", "dev"))
-    train = train[:pairs]
-    alike, answers = zip(*(cosines(model, part) for part in (train, dev)), strict=True)
+    alike, answers = zip(*(cosines(model, part) for part in (train[:PAIRS], dev)), strict=True)
     layers = ["layer 0", "layer 1", "layer 2", "mean of layers"]
     return {
         name: float(np.mean((alike[1][:, n] >= best_threshold(alike[0][:, n], answers[0])) == answers[1]))

@@ -15,8 +15,8 @@ from elmore.config import ModelConfig
 from elmore.corpus.corpus import BEGIN, END, UNKNOWN, Corpus
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from elmore.pretraining.recipe import Recipe
 from elmore.text.spelling import Speller, WordInputs
 from elmore.text.vocabulary import Vocabulary

@@ -1,0 +1,111 @@
+"""How equal are the vectors of one sentence, whatever it is read with? Prints a table: the largest differences.
+
+    python benchmarks/equality.py [SIZE ...]
+
+Each size (small, medium, original, elmore-en; all unless some are named) reads the sentences of examples/senses.txt on
+the CPU in float32, all at once on one thread, and then in other ways. The published sizes have random weights, always
+the same; elmore-en is the model inside. Results go to results/equality.json, where sizes that were not asked for keep
+what they had.
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import figures
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmore import Embedder, __version__, load
+from elmore.config import ModelConfig, tensor_shapes
+from elmore.formats import Checkpoint
+from elmore.model import Model, model_of
+from elmore.recipe import SIZES
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "equality.json"
+SENTENCES = [line.split("\t")[-1] for line in (HERE.parent / "examples" / "senses.txt").read_text().splitlines()]
+MODELS = ("small", "medium", "original", "elmore-en")
+
+Vectors = list[NDArray[np.floating]]
+
+
+def all_at_once(model: Embedder) -> Vectors:
+    return model.encode(SENTENCES, layers="all")
+
+
+def alone(model: Embedder) -> Vectors:
+    return [model.encode(sentence, layers="all") for sentence in SENTENCES]
+
+
+def in_small_batches(model: Embedder) -> Vectors:
+    return model.encode(SENTENCES, layers="all", batch_size=7)
+
+
+def in_another_order(model: Embedder) -> Vectors:
+    order = np.random.default_rng(1).permutation(len(SENTENCES))
+    vectors = model.encode([SENTENCES[number] for number in order], layers="all", batch_size=7)
+    return [vectors[place] for place in np.argsort(order)]
+
+
+def on_two_threads(model: Embedder) -> Vectors:
+    torch.set_num_threads(2)
+    try:
+        return all_at_once(model)
+    finally:
+        torch.set_num_threads(1)
+
+
+WAYS: dict[str, Callable[[Embedder], Vectors]] = {
+    "the same call twice": all_at_once,
+    "alone": alone,
+    "in batches of seven": in_small_batches,
+    "in another order": in_another_order,
+    "on two threads": on_two_threads,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sizes", nargs="*", help=f"of {', '.join(MODELS)}")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    measured = {size: measure(model_of_size(size)) for size in arguments.sizes or MODELS}
+    kept = json.loads(RESULTS.read_text())["largest_difference"] if RESULTS.exists() else {}
+    versions = {"elmore": __version__, "torch": torch.__version__, "machine": platform.machine()}
+    found = {size: row for size in MODELS if (row := (kept | measured).get(size))}
+    RESULTS.write_text(json.dumps({**versions, "largest_difference": found}, indent=2) + "\n")
+    print(figures.equality())
+
+
+def measure(model: Model) -> dict[str, float]:
+    """By how much vectors differ from those that all sentences get at once; with an empty word cache each time."""
+    first = all_at_once(Embedder(model))
+    return {name: largest_difference(first, read(Embedder(model))) for name, read in WAYS.items()}
+
+
+def largest_difference(one: Vectors, other: Vectors) -> float:
+    return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
+
+
+def model_of_size(size: str) -> Model:
+    return load(size) if size not in SIZES else model_of(random_checkpoint(SIZES[size]))
+
+
+def random_checkpoint(config: ModelConfig) -> Checkpoint:
+    """Weights as wide as keeps a signal alive through a layer, so that rounding shows where context does."""
+    random = np.random.RandomState(1)
+    tensors = {}
+    for name, shape in tensor_shapes(config).items():
+        width = (
+            1.0 if name == "words.characters" else 1 / np.sqrt(np.prod(shape[1:-1]) if len(shape) > 2 else shape[-1])
+        )
+        tensors[name] = torch.from_numpy(random.normal(scale=width, size=shape).astype(np.float32))
+    return Checkpoint(config=config, tensors=tensors)
+
+
+if __name__ == "__main__":
+    main()

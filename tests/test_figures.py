@@ -1,0 +1,96 @@
+"""Every figure on a page is the one in the file that keeps what was measured, and a script writes that file."""
+
+import importlib.util
+import json
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXPERIMENT = ROOT / "experiments" / "elmore-en"
+
+
+def script(name: str) -> ModuleType:
+    """A program of benchmarks/, to be asked."""
+    found = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+figures = script("figures")
+
+
+@pytest.mark.parametrize("page", figures.pages())
+def test_a_page_says_what_was_measured(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert figures.with_figures(page, text) == text, "python benchmarks/figures.py puts the page right"
+
+
+def test_a_page_that_says_something_else_is_noticed() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for told, other in (("million parameters", "28.1 million"), ("largest difference |", "5e-01 |")):
+        assert told in text
+        pattern = r"[\d.]+ million(?= parameters)" if "million" in other else r"\S+ \|(?=\n\|)"
+        changed = re.sub(pattern, other, text, count=1)
+        assert changed != text
+        assert figures.with_figures("README.md", changed) == text
+
+
+def test_a_figure_that_has_lost_its_sentence_is_noticed() -> None:
+    with pytest.raises(SystemExit, match="0 places look like"):
+        figures.with_figures("CHANGELOG.md", "- a model")
+
+
+def test_every_comparison_with_the_original_programs_is_in_the_table(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    rows = figures.read(figures.BENCHMARKS / "parity.json")["rows"]
+    assert [(row["program"], row["what"]) for row in rows] == [
+        (c.program, c.what) for c in script("parity").COMPARISONS
+    ]
+
+
+def test_every_size_was_read_in_every_way(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    equality = script("equality")
+    found = figures.read(figures.BENCHMARKS / "equality.json")["largest_difference"]
+    assert {size: list(row) for size, row in found.items()} == {size: list(equality.WAYS) for size in equality.MODELS}
+    assert {row["the same call twice"] for row in found.values()} == {0.0}
+
+
+def test_a_bound_is_never_below_what_was_measured() -> None:
+    for difference in (5.1e-6, 1e-6, 9.99e-6, 2.7418136596679688e-06):
+        assert float(figures.bound(difference)) >= difference * (1 - 1e-8)
+    assert figures.bound(9.99e-6) == "1e-05"
+
+
+def test_the_card_of_the_model_inside_holds_what_the_experiment_measured() -> None:
+    card = json.loads((ROOT / "src/elmore/models/elmore-en/card.json").read_text())
+    measured = {path.stem: json.loads(path.read_text()) for path in (EXPERIMENT / "results").glob("*.json")}
+    assert card["extra"]["measured"] == measured
+    about = tomllib.loads((EXPERIMENT / "about.toml").read_text())
+    assert {name: value for name, value in (card | card["extra"]).items() if name in about} == about
+
+
+def test_the_card_of_the_model_inside_ends_as_the_log_of_its_training_does() -> None:
+    training = json.loads((ROOT / "src/elmore/models/elmore-en/card.json").read_text())["extra"]["training"]
+    last = [entry for entry in figures.training_log() if "heldout" in entry][-1]
+    assert training["heldout_perplexity"]["mean"] == pytest.approx(last["heldout"], rel=1e-5)
+    assert training["words_read"] == last["tokens"]
+
+
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("benchmarks/results/*"), *EXPERIMENT.glob("results/*.json")], ids=lambda p: p.name
+)
+def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
+    scripts = [*ROOT.glob("benchmarks/*.py"), *EXPERIMENT.glob("*.py")]
+    writers = [one.name for one in scripts if one.name != "figures.py" and writes(one, path)]
+    assert writers, f"no script writes {path.name}"
+
+
+def writes(program: Path, results: Path) -> bool:
+    text = program.read_text(encoding="utf-8")
+    return f'"{results.name}"' in text or f'keep("{results.stem}"' in text

@@ -1,0 +1,51 @@
+"""The house rules that a machine can see: functions fit on a screen, and take a handful of arguments."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "elmore"
+MOST_LINES, MOST_ARGUMENTS = 60, 8
+
+# Arguments that are not ours to choose: compat has the signatures of the code it stands in for, and a Triton kernel is
+# handed pointers, sizes and strides one by one.
+FOREIGN = ("compat/", "triton_")
+# What else may be larger, each with its reason.
+EXCEPTIONS = {
+    "corpus/prepare.py:prepare": "its settings are to become a record",
+    "pretraining/loop.py:train": "goes with the loop that all trainings share",
+}
+
+
+class Function(NamedTuple):
+    name: str  # folder/file.py:Class.function
+    lines: int
+    arguments: int
+
+
+def functions(path: Path) -> Iterator[Function]:
+    """Every function of a file, those inside of others too."""
+    waiting: list[tuple[str, ast.AST]] = [("", ast.parse(path.read_text(encoding="utf-8")))]
+    while waiting:
+        inside, node = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            name = f"{inside}{getattr(child, 'name', '')}"
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = child.args
+                arguments = len(given.posonlyargs + given.args + given.kwonlyargs)
+                where = f"{path.relative_to(PACKAGE).as_posix()}:{name}"
+                yield Function(where, child.end_lineno - child.lineno + 1, arguments)
+            waiting.append((f"{name}." if hasattr(child, "name") else inside, child))
+
+
+def test_no_function_is_longer_than_a_screen_or_takes_more_than_eight_arguments():
+    # In cli/ a verb's options are its arguments.
+    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "cli"]
+    found = [one for path in files for one in functions(path)]
+    long = {one.name for one in found if one.lines > MOST_LINES}
+    wide = {
+        one.name for one in found if one.arguments > MOST_ARGUMENTS and not any(name in one.name for name in FOREIGN)
+    }
+    assert len(found) > 500  # the whole package was looked through
+    assert (long | wide) - EXCEPTIONS.keys() == set(), "make it smaller, or say in EXCEPTIONS why not"
