@@ -144,6 +144,7 @@ def test_a_reader_that_has_had_enough_is_no_error(command: str) -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
 @pytest.mark.parametrize("verb", ["embed", "perplexity", "surprisal", "substitutes"])
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 def test_every_verb_that_runs_a_model_says_where_unless_it_is_the_cpu(

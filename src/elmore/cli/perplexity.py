@@ -11,6 +11,7 @@ from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,10 +41,16 @@ READING = "Reading"
     panel=READING,
     help="carry goes on from sentence to sentence; fixed starts each from the model's own state.",
 )
-@option("--rows", default=64, metavar="N", panel=READING, help="Rows read side by side when the state is carried.")
+@option(
+    "--rows",
+    default=DEFAULT_PERPLEXITY_ROWS,
+    metavar="N",
+    panel=READING,
+    help="Rows read side by side when the state is carried.",
+)
 @option(
     "--passage",
-    default=256,
+    default=DEFAULT_PASSAGE,
     metavar="N",
     panel=READING,
     help="Sentences a row takes at a time when the state is carried; 1, with --rows 1, as bilm-tf.",

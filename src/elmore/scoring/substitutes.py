@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.defaults import DEFAULT_TOP
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError
 from elmore.scoring.predictor import AnyModel, Predictor
@@ -27,7 +28,9 @@ class Substitutes(NamedTuple):
     both: list[Candidate] | None = None
 
 
-def substitutes(sentence: Sentence, *, model: AnyModel = None, top: int = 10, specials: bool = False) -> Substitutes:
+def substitutes(
+    sentence: Sentence, *, model: AnyModel = None, top: int = DEFAULT_TOP, specials: bool = False
+) -> Substitutes:
     """The words a model, the one inside unless another is named, would put in the place in [brackets].
 
     >>> found = substitutes("He drew his [bow] and let the arrow fly.", model="elmore-en", top=3)
