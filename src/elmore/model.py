@@ -17,6 +17,7 @@ from elmore.formats.storage.container import Container, Files, Overlay, open_con
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
+from elmore.output_paths import check_output
 from elmore.sources import ModelLocation, find, find_pair
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
@@ -129,8 +130,18 @@ def load(
     return model_of(checkpoint, device=device)
 
 
-def save(model: Model, path: str | Path, *, format: str = "folder") -> None:  # noqa: A002 (the flag's name too)
-    """Write a model: `folder` is Elmore's own format, `hdf5` the one that AllenNLP and bilm-tf read."""
+def save(
+    model: Model,
+    path: str | Path,
+    *,
+    format: str = "folder",  # noqa: A002 (the flag's name too)
+    force: bool = False,
+) -> None:
+    """Write a model: `folder` is Elmore's own format, `hdf5` the one that AllenNLP and bilm-tf read.
+
+    A model that is there already is replaced only with `force=True`; any other folder, never.
+    """
+    check_output(path, force=force)
     write_checkpoint(model.checkpoint(), Path(path), format=format)
 
 

@@ -1,5 +1,7 @@
 """The program as a whole: help, version, flags before and after the verb, and how it ends."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from elmore import __version__
-from elmore.cli.app import app
-
-VERBS = [command.name or command.callback.__name__ for command in app.registered_commands]
+from elmore.cli.app import VERBS, program
 
 
-def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `elmore`, as the shell would find it, in a line of shell."""
+    line = re.sub(r"\belmore\b", f"{sys.executable} -m elmore", command, count=1)
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_alone_it_prints_its_help(elmore) -> None:
@@ -40,20 +48,24 @@ def test_help_and_version_do_not_import_torch(arguments: list[str]) -> None:
         "import sys, contextlib\n"
         "from elmore.cli import main\n"
         f"with contextlib.suppress(SystemExit): main({arguments!r})\n"
-        "print([name for name in ('torch', 'numpy', 'h5py') if name in sys.modules], file=sys.stderr)"
+        "heavy = ('torch', 'numpy', 'h5py', 'rich', 'pydantic')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     assert ended.stderr.strip() == "[]"
     assert ended.stdout
 
 
-@pytest.mark.parametrize("verb", ["embed", "info", "convert"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_list_of_verbs_tells_the_first_line_of_each_one_s_help(verb: str) -> None:
+    assert program.get_command(None, verb).help.split("\n\n")[0] == VERBS[verb]
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_fits_a_terminal_of_80_columns(elmore, monkeypatch, verb: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     ended = elmore(verb, "-h")
     lines = ended.out.splitlines()
     assert max(map(len, lines)) <= 80
-    # An option's name is never cut, and its text has room to be read.
-    assert not any("…" in line for line in lines if line.lstrip("│* ").startswith("--"))
 
 
 @pytest.mark.parametrize(
@@ -94,12 +106,38 @@ def test_warnings_are_one_line_and_silent_when_quiet(elmore, tmp_path: Path) -> 
     assert elmore(*arguments, "-q") == (0, "", "")
 
 
-def test_a_reader_that_has_had_enough_is_no_error() -> None:
-    ended = subprocess.run(
-        f"{sys.executable} -m elmore info tiny-random --json | true",
-        shell=True,
-        check=False,
-        capture_output=True,
-        text=True,
+def test_the_list_of_verbs_imports_no_verb() -> None:
+    ended = python(
+        "import sys, contextlib\n"
+        "from elmore.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "print(sorted(name for name in sys.modules if name.startswith('elmore.')), file=sys.stderr)"
     )
+    loaded = ["elmore.cli", "elmore.cli.app", "elmore.cli.verbosity", "elmore.errors", "elmore.version"]
+    assert ended.stderr.strip() == str(loaded)
+
+
+def test_flags_show_as_flags(elmore) -> None:
+    assert any(line.split("  ")[1:2] == ["--json"] for line in elmore("info", "--help").out.splitlines())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", ["--help", "info tiny-random"])
+def test_a_full_standard_output_is_told_in_one_line(arguments: str) -> None:
+    ended = shell(f"elmore {arguments} > /dev/full")
+    assert (ended.returncode, ended.stderr) == (1, "elmore: standard output: No space left on device\n")
+
+
+def test_a_console_without_a_character_shows_its_code(elmore, tmp_path: Path) -> None:
+    (tmp_path / "about.toml").write_text('description = "Café"\n')
+    elmore("convert", "tiny-random", "-o", tmp_path / "model", "--about", tmp_path / "about.toml")
+    ended = shell(f"elmore info {tmp_path / 'model'}", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
+    assert "description  Caf\\xe9\n" in ended.stdout
+
+
+@pytest.mark.parametrize("command", ["elmore info tiny-random --json | true", "elmore --help | true"])
+def test_a_reader_that_has_had_enough_is_no_error(command: str) -> None:
+    ended = shell(f"{command}; echo ${{PIPESTATUS[0]}}")
+    assert ended.stdout in ("0\n", "141\n")
+    assert ended.stderr == ""

@@ -334,8 +334,7 @@ class TestStopped:
     def test_a_second_process_is_kept_out(self, elmore, stopped) -> None:
         stopped(after=350)
         holding = (
-            "from pathlib import Path; from elmore.embedding.lock import lock\n"
-            "held = lock(Path('v.npz.partial/lock'), what='it'); print('held', flush=True); input()"
+            "from filelock import FileLock\nwith FileLock('v.npz.partial/lock'): print('held', flush=True); input()"
         )
         with subprocess.Popen([sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout.readline() == b"held\n"

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import elmore
 from elmore.cli.prepare import prepare
@@ -13,9 +12,6 @@ from elmore.corpus import prepare as preparing
 from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
 from elmore.text.vocabulary import Vocabulary
-
-app = typer.Typer()
-app.command()(prepare)
 
 
 @pytest.fixture
@@ -26,7 +22,7 @@ def text(tmp_path: Path) -> str:
 
 
 def run(*arguments: object):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(prepare, [str(argument) for argument in arguments])
 
 
 def test_every_option_reaches_the_work(text, tmp_path):
@@ -68,7 +64,7 @@ def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(preparing, "held_out", interrupted)
-    result = CliRunner().invoke(app, [text, "-o", str(tmp_path / "out")])
+    result = CliRunner().invoke(prepare, [text, "-o", str(tmp_path / "out")])
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

@@ -163,14 +163,16 @@ def test_a_model_that_reads_one_way_is_asked_for_by_a_field_and_used_like_any(
 
     assert f"vector size  8 ({direction} only)" in elmore("info", model).out
     told = dict(
-        line.split(maxsplit=1) for line in elmore("perplexity", model, corpus.path / "heldout").out.splitlines()
+        line.split(maxsplit=1) for line in elmore("perplexity", "-m", model, corpus.path / "heldout").out.splitlines()
     )
     assert told[direction] == told["mean"]
     assert told[other] == "none: the model reads one way"
     (tmp_path / "text").write_text("the old cat sees a big dog\n")
-    rows = list(csv.DictReader(elmore("surprisal", model, tmp_path / "text").out.splitlines(), dialect="excel-tab"))
+    rows = list(
+        csv.DictReader(elmore("surprisal", "-m", model, tmp_path / "text").out.splitlines(), dialect="excel-tab")
+    )
     assert all(float(row[direction]) < 0 and row[other] == row["both"] == "" for row in rows)
-    found = json.loads(elmore("substitutes", model, "the old [cat] sees", "--top", 3, "--json").out)
+    found = json.loads(elmore("substitutes", "-m", model, "the old [cat] sees", "--top", 3, "--json").out)
     assert (len(found[direction]), found[other], found["both"]) == (3, None, None)
     vectors = tmp_path / "vectors.npz"
     assert elmore("embed", tmp_path / "text", "-o", vectors, "--model", model, "--layers", "all").code == 0

@@ -5,20 +5,14 @@ import inspect
 import json
 from pathlib import Path
 
+import click
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from elmore.cli.perplexity import perplexity
-from elmore.cli.substitutes import substitutes
-from elmore.cli.surprisal import surprisal
+from elmore.cli.app import program
 from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning
-from elmore.scoring import perplexity as measure
-
-app = typer.Typer()
-for verb in (perplexity, surprisal, substitutes):
-    app.command()(verb)
+from elmore.scoring import perplexity
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
 
@@ -34,12 +28,12 @@ def data(model: Path) -> Path:
 
 
 def run(*arguments: object):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 class TestPerplexity:
     def test_json_has_every_figure_and_how_it_was_made(self, model: Path, data: Path) -> None:
-        result = run("perplexity", model, data, "--tokenized", "--rows", 1, "--passage", 1, "--json")
+        result = run("perplexity", "--model", model, data, "--tokenized", "--rows", 1, "--passage", 1, "--json")
         assert result.exit_code == 0, result.output
         facts = json.loads(result.stdout)
         expected = json.loads((model / "expected_perplexity.json").read_text())["batch_size_1"]
@@ -53,7 +47,7 @@ class TestPerplexity:
         }
 
     def test_text_is_a_few_lines(self, model: Path, data: Path) -> None:
-        result = run("perplexity", model, data, "--tokenized")
+        result = run("perplexity", "--model", model, data, "--tokenized")
         assert result.stdout.splitlines()[:3] == [
             "tokens    139 (words and the ends of sentences), in 5 sentences",
             "<UNK>     34.53%",
@@ -62,7 +56,9 @@ class TestPerplexity:
         assert [line.split()[0] for line in result.stdout.splitlines()[3:]] == ["forward", "backward", "mean"]
 
     def test_the_fixed_state_and_the_first_words_can_be_asked_for(self, model: Path, data: Path) -> None:
-        result = run("perplexity", model, data, "--tokenized", "--state", "fixed", "--first-words", 1, "--json")
+        result = run(
+            "perplexity", "--model", model, data, "--tokenized", "--state", "fixed", "--first-words", 1, "--json"
+        )
         facts = json.loads(result.stdout)
         assert (facts["tokens"], facts["state"], facts["first_words"]) == (5, "fixed", 1)
         assert "rows" not in facts
@@ -72,7 +68,7 @@ class TestPerplexity:
         for name, part in (("a", lines[:2]), ("b", ["", *lines[2:], ""])):
             (tmp_path / name).write_text("\n".join(part) + "\n")
         whole, parts = (
-            json.loads(run("perplexity", model, *texts, "--tokenized", "--json").stdout)
+            json.loads(run("perplexity", "--model", model, *texts, "--tokenized", "--json").stdout)
             for texts in ([data], [tmp_path / "a", tmp_path / "b"])
         )
         assert parts["texts"] == [str(tmp_path / "a"), str(tmp_path / "b")]
@@ -86,29 +82,30 @@ class TestPerplexity:
             [str(tmp_path / "text")], tmp_path / "prepared", input_format="tokenized", heldout=0.4, workers=1
         )
         part = corpus.train if name == "train" else corpus.heldout
-        facts = json.loads(run("perplexity", model, tmp_path / "prepared" / name, "--json").stdout)
+        facts = json.loads(run("perplexity", "--model", model, tmp_path / "prepared" / name, "--json").stdout)
         assert facts["sentences"] == (part == 0).sum() - 1 > 0
         assert facts["tokens"] == len(part) - 1
 
     def test_the_defaults_are_those_of_python(self) -> None:
-        ours, theirs = (inspect.signature(function).parameters for function in (perplexity, measure))
-        for name in ("rows", "passage", "first_words"):
-            assert ours[name].default == theirs[name].default
-        assert ours["state"].default.value == theirs["state"].default
+        command = program.get_command(None, "perplexity")
+        ours = {parameter.name: parameter.get_default(click.Context(command)) for parameter in command.params}
+        theirs = inspect.signature(perplexity).parameters
+        for name in ("state", "rows", "passage"):
+            assert ours[name] == theirs[name].default
 
     def test_a_model_without_softmax_is_an_error(self, data: Path) -> None:
-        result = run("perplexity", "tiny-random", data)
+        result = run("perplexity", "--model", "tiny-random", data)
         assert isinstance(result.exception, InputError)
         assert "tiny-random (built in) has no softmax" in str(result.exception)
 
     def test_text_that_is_mostly_unknown_is_told(self, model: Path, data: Path) -> None:
         with pytest.warns(InputWarning, match="35% of the text is <UNK>"):
-            run("perplexity", model, data, "--tokenized")
+            run("perplexity", "--model", model, data, "--tokenized")
 
 
 class TestSurprisal:
     def test_the_table_has_a_line_for_every_word(self, model: Path, data: Path, tmp_path: Path) -> None:
-        result = run("surprisal", model, data, "--tokenized", "-o", tmp_path / "scores.tsv")
+        result = run("surprisal", "--model", model, data, "--tokenized", "-o", tmp_path / "scores.tsv")
         assert result.exit_code == 0, result.output
         assert (result.stdout, result.stderr) == ("", f"wrote {tmp_path / 'scores.tsv'}: 134 words\n")
         with (tmp_path / "scores.tsv").open(newline="") as file:
@@ -117,25 +114,25 @@ class TestSurprisal:
         assert all(float(row["forward"]) < 0 and float(row["backward"]) < 0 for row in rows)
 
     def test_a_dash_is_standard_output(self, model: Path, data: Path) -> None:
-        result = run("surprisal", model, data, "--tokenized", "-o", "-")
+        result = run("surprisal", "--model", model, data, "--tokenized", "-o", "-")
         assert result.stdout.splitlines()[0].split("\t")[:3] == ["sentence", "position", "word"]
         assert len(result.stdout.splitlines()) == 135
 
     def test_raw_text_is_split_and_tokenised(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("The model is good. It predicts words.\n")
-        lines = run("surprisal", model, tmp_path / "text.txt").stdout.splitlines()
+        lines = run("surprisal", "--model", model, tmp_path / "text.txt").stdout.splitlines()
         assert [line.split("\t")[:3] for line in lines[4:7]] == [["0", "3", "good"], ["0", "4", "."], ["1", "0", "It"]]
 
     def test_a_file_that_cannot_be_read_to_its_end_leaves_nothing(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_bytes(b"good words\n\xff\n")
-        result = run("surprisal", model, tmp_path / "text.txt", "--tokenized", "-o", tmp_path / "scores.tsv")
+        result = run("surprisal", "--model", model, tmp_path / "text.txt", "--tokenized", "-o", tmp_path / "scores.tsv")
         assert isinstance(result.exception, InputError)
         assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
 class TestSubstitutes:
     def test_three_columns_side_by_side(self, model: Path) -> None:
-        result = run("substitutes", model, "neural [language] models", "--top", 3)
+        result = run("substitutes", "--model", model, "neural [language] models", "--top", 3)
         assert result.exit_code == 0, result.output
         lines = result.stdout.splitlines()
         assert [title.strip() for title in lines[0].split("  ") if title] == [
@@ -146,13 +143,13 @@ class TestSubstitutes:
         assert [line.count("%") for line in lines[1:]] == [3, 3, 3]
 
     def test_json_has_three_lists(self, model: Path) -> None:
-        result = run("substitutes", model, "neural [language] models", "--top", 2, "--json", "--tokenized")
+        result = run("substitutes", "--model", model, "neural [language] models", "--top", 2, "--json", "--tokenized")
         facts = json.loads(result.stdout)
         assert facts["sentence"] == "neural [language] models"
         assert [len(facts[side]) for side in ("forward", "backward", "both")] == [2, 2, 2]
         assert set(facts["both"][0]) == {"word", "probability"}
 
     def test_marks_are_told_when_asked_for(self, model: Path) -> None:
-        command = ("substitutes", model, "neural [language] models", "--top", 99)
+        command = ("substitutes", "--model", model, "neural [language] models", "--top", 99)
         assert "<UNK>" not in run(*command).stdout
         assert "<UNK>" in run(*command, "--specials").stdout

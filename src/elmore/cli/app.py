@@ -1,72 +1,127 @@
 """The program `elmore`: its verbs, its global flags, and how it ends."""
 
+import io
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from contextlib import suppress
+from importlib import import_module
+from typing import NoReturn, TextIO
 
-import typer
+import click
 
-from elmore.cli.convert import convert
-from elmore.cli.embed import embed
-from elmore.cli.info import info
-from elmore.cli.perplexity import perplexity
-from elmore.cli.prepare import prepare
-from elmore.cli.pretrain import pretrain
-from elmore.cli.speaking import Quiet, Speech, Verbose
-from elmore.cli.substitutes import substitutes
-from elmore.cli.surprisal import surprisal
+from elmore.cli.verbosity import Verbosity
 from elmore.errors import ElmoreError
 from elmore.version import __version__
 
-app = typer.Typer(
-    name="elmore",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for verb in (embed, info, convert, prepare, perplexity, surprisal, substitutes):
-    app.command()(verb)
-# Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(pretrain)
+# The first line of each verb's help, so that `elmore --help` needs to import none of them.
+VERBS = {
+    "embed": "Embed every word of FILE into a file that `elmore.open_vectors` reads.",
+    "info": "Tell what a model is: sizes, format, checksum, tokeniser, where it came from.",
+    "convert": "Write MODEL in another format, or with another card.",
+    "prepare": "Split, tokenise and number TEXT, for `elmore pretrain`.",
+    "pretrain": "Train a biLM on PREPARED.",
+    "perplexity": "Tell how well a model predicts TEXT, by the full softmax.",
+    "surprisal": "Write how probable every word of FILE was where it stood.",
+    "substitutes": "Tell which words a model would put in a place of a sentence.",
+}
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"elmore {__version__}")
-        raise typer.Exit
+class Program(click.Group):
+    """Verbs that are imported when they are called for, each from the file of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, as the help lists them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb, or None where there is none of that name."""
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = getattr(import_module(f"elmore.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each verb, importing none."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
 
 
-Version = Annotated[
-    bool, typer.Option("--version", "-V", help="Print the version.", metavar="", callback=_print_version, is_eager=True)
-]
-
-
-@app.callback()
-def elmore(context: typer.Context, version: Version = False, quiet: Quiet = False, verbose: Verbose = False) -> None:
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", "-V", message="elmore %(version)s", help="Print the version.")
+@click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
+@click.option("--verbose", "-v", is_flag=True, help="Say more, and show tracebacks.")
+@click.pass_context
+def program(context: click.Context, *, quiet: bool, verbose: bool) -> None:
     """ELMo: deep contextualized word vectors, from any model, the same every time."""
-    context.obj = Speech(quiet=quiet, verbose=verbose)
+    context.obj = Verbosity(quiet=quiet, verbose=verbose)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program and exit: 0 when done, 1 after an error told in one line, 2 for wrong usage, 130 when stopped."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the program and exit.
+
+    The code is 0 when done, 1 after an error told in one line, 2 for wrong usage, 130 when stopped by Ctrl-C, and 141
+    when whoever read the output had enough.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    _show_any_character(sys.stdout)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        try:
-            app(args=list(arguments), prog_name="elmore")
-        except ElmoreError as error:
-            if not {"-v", "--verbose"}.isdisjoint(arguments):
-                traceback.print_exc()
-            print(f"elmore: {error}", file=sys.stderr)
-            sys.exit(1)
-        except BrokenPipeError:
-            # Whoever read our output has had enough, `head` for instance; nothing is wrong.
-            sys.stderr.close()
-            sys.exit(141)
+        sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: list[str]) -> int:
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except ElmoreError as error:
+        if not {"-v", "--verbose"}.isdisjoint(arguments):
+            traceback.print_exc()
+        print(f"elmore: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has had enough, `head` for instance; nothing is wrong.
+        _discard(sys.stdout)
+        _discard(sys.stderr)
+        return 141
+    except OSError as error:
+        where = "standard output" if error.filename is None else error.filename
+        print(f"elmore: {where}: {error.strerror}", file=sys.stderr)
+        _discard(sys.stdout)
+        return 1
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        # What click's own `main` does, which has other codes and words for how a program ends.
+        with program.make_context("elmore", list(arguments)) as context:
+            program.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    return 0
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"elmore: warning: {message}", file=sys.stderr)
+
+
+def _show_any_character(stream: TextIO) -> None:
+    """What a console has no character for is shown as its code, as stderr does anyway."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what is still to be written go nowhere, or Python would complain of it when it ends."""
+    with suppress(OSError):  # a stream that stands for no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,119 +1,115 @@
 """`elmore convert`: any model in, Elmore's folder or the HDF5 pair out."""
 
-from dataclasses import replace
-from enum import StrEnum
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
-from elmore.cli.model_options import MODEL_HELP, OptionsFile, TokenEmbeddingsFile, VocabularyFile, WeightFile
-from elmore.cli.speaking import Quiet, Speech, Verbose
+from elmore.cli.command import option, options_record, verb
+from elmore.cli.model_options import ModelChoice, model_argument
+from elmore.cli.verbosity import Verbosity
 from elmore.errors import NotFound
-
-if TYPE_CHECKING:
-    from elmore.text.style import TextStyle
+from elmore.text.style import TOKENIZERS, TextStyle, TokenizerName
 
 CARD = "What its card should say"
+FORMATS = ("folder", "folder-int8", "hdf5", "token-embeddings")
 
 
-class TargetFormat(StrEnum):
-    """What can be written."""
+@dataclass(frozen=True, kw_only=True)
+class StyleChanges:
+    """What the command line says of a model's text; None leaves a field of its card as it is."""
 
-    folder = "folder"
-    folder_int8 = "folder-int8"
-    hdf5 = "hdf5"
-    token_embeddings = "token-embeddings"  # noqa: S105 (no password)
+    tokenizer: TokenizerName | None
+    language: str | None
+    lowercase: bool | None
+    escape: bool | None
 
-
-class TokenizerChoice(StrEnum):
-    """The tokenisers a card can name."""
-
-    moses = "moses"
-    whitespace = "whitespace"
-    characters = "characters"
+    def applied_to(self, style: TextStyle) -> TextStyle:
+        """The style with these changes."""
+        return replace(style, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
-def convert(
-    context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="The folder or file to write.")],
-    model: Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP)] = None,
-    format: Annotated[  # noqa: A002 (the flag's name)
-        TargetFormat,
-        typer.Option(
-            metavar="FORMAT",
-            help="folder: Elmore's own; folder-int8: a quarter of its size; hdf5: options.json and weights.hdf5; "
-            "token-embeddings: the word vectors of --vocab, one HDF5 file.",
-            show_choices=False,
+style_options = options_record(
+    "changes",
+    StyleChanges,
+    [
+        option(
+            "--tokenizer",
+            type=click.Choice(TOKENIZERS),
+            metavar="NAME",
+            panel=CARD,
+            help="moses, whitespace or characters.",
         ),
-    ] = TargetFormat.folder,
-    warm: Annotated[
-        Path | None, typer.Option(metavar="TEXT", help="Store a warm start state, made from this text.")
-    ] = None,
-    about: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A TOML file: name, description, licence, and more.", rich_help_panel=CARD),
-    ] = None,
-    tokenizer: Annotated[
-        TokenizerChoice | None,
-        typer.Option(metavar="NAME", help="moses, whitespace or characters.", rich_help_panel=CARD, show_choices=False),
-    ] = None,
-    language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Its language, as in: de.", rich_help_panel=CARD)
-    ] = None,
-    lowercase: Annotated[
-        bool | None, typer.Option(help="It expects lower case.", rich_help_panel=CARD, metavar="")
-    ] = None,
-    escape: Annotated[
-        bool | None, typer.Option(help="It expects &apos; for '.", rich_help_panel=CARD, metavar="")
-    ] = None,
-    options_file: OptionsFile = None,
-    weight_file: WeightFile = None,
-    vocab: VocabularyFile = None,
-    token_embeddings: TokenEmbeddingsFile = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+        option("--language", metavar="CODE", panel=CARD, help="Its language, as in: de."),
+        option("--lowercase/--no-lowercase", default=None, panel=CARD, help="It expects lower case."),
+        option("--escape/--no-escape", default=None, panel=CARD, help="It expects &apos; for '."),
+    ],
+)
+
+
+@verb()
+@model_argument
+@option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="The folder or file to write.",
+)
+@option(
+    "--format",
+    type=click.Choice(FORMATS),
+    default="folder",
+    metavar="FORMAT",
+    help="folder: Elmore's own; folder-int8: a quarter of its size; hdf5: options.json and weights.hdf5; "
+    "token-embeddings: the word vectors of --vocab, one HDF5 file.",
+)
+@option(
+    "--warm",
+    type=click.Path(path_type=Path),
+    metavar="TEXT",
+    help="Store a warm start state, made from this text.",
+)
+@option(
+    "--about",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    panel=CARD,
+    help="A TOML file: name, description, licence, and more.",
+)
+@style_options
+def convert(
+    verbosity: Verbosity,
+    model: ModelChoice,
+    changes: StyleChanges,
+    *,
+    output: Path,
+    format: str,  # noqa: A002 (the flag's name)
+    warm: Path | None,
+    about: Path | None,
 ) -> None:
     """Write MODEL in another format, or with another card."""
-    speech = Speech.of(context, quiet=quiet, verbose=verbose)
     if warm is not None and not warm.exists():
         raise NotFound(f"{warm}: no such file")
 
     from elmore.embedding.warming import warmed
     from elmore.formats.about import read_about, with_about
     from elmore.formats.token_embeddings import write_token_embeddings
-    from elmore.model import load, save, token_embeddings_of
+    from elmore.model import save, token_embeddings_of
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
     said = {} if about is None else read_about(about)
-    loaded = load(model, options=options_file, weights=weight_file, vocabulary=vocab, token_embeddings=token_embeddings)
-    style = _changed(loaded.card.text, tokenizer=tokenizer, language=language, lowercase=lowercase, escape=escape)
+    loaded = model.load()
+    style = changes.applied_to(loaded.card.text)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
     loaded = replace(loaded, card=with_about(replace(loaded.card, text=style), said))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
         loaded = warmed(loaded, sentences, text_name=warm.name)
-    if format is TargetFormat.token_embeddings:
+    if format == "token-embeddings":
         write_token_embeddings(token_embeddings_of(loaded), output)
     else:
-        save(loaded, output, format=format.value)
-    speech.say(f"wrote {output}")
-
-
-def _changed(
-    style: "TextStyle",
-    *,
-    tokenizer: TokenizerChoice | None,
-    language: str | None,
-    lowercase: bool | None,
-    escape: bool | None,
-) -> "TextStyle":
-    """The style with what was said of it; None leaves a field as it is."""
-    return replace(
-        style,
-        tokenizer=style.tokenizer if tokenizer is None else tokenizer.value,
-        language=style.language if language is None else language,
-        lowercase=style.lowercase if lowercase is None else lowercase,
-        escape=style.escape if escape is None else escape,
-    )
+        save(loaded, output, format=format)
+    verbosity.info(f"wrote {output}")

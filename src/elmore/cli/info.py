@@ -1,12 +1,11 @@
 """`elmore info`: what a model is, and where it came from."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from elmore.cli.model_options import MODEL_HELP, OptionsFile, VocabularyFile, WeightFile
-from elmore.cli.speaking import Quiet, Speech, Verbose, count
+from elmore.cli.command import option, verb
+from elmore.cli.model_options import ModelChoice, model_argument
+from elmore.cli.verbosity import Verbosity, count
 from elmore.version import __version__
 
 if TYPE_CHECKING:
@@ -14,25 +13,16 @@ if TYPE_CHECKING:
     from elmore.model import Model
 
 
-def info(
-    context: typer.Context,
-    model: Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP)] = None,
-    system: Annotated[bool, typer.Option("--system", help="Tell about this machine instead.", metavar="")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every detail.", metavar="")] = False,
-    options_file: OptionsFile = None,
-    weight_file: WeightFile = None,
-    vocab: VocabularyFile = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
-    """Tell what a model is, the one inside if none is named: sizes, format, checksum, tokeniser, where it came from."""
-    Speech.of(context, quiet=quiet, verbose=verbose)
+@verb()
+@model_argument
+@option("--system", is_flag=True, help="Tell about this machine instead.")
+@option("--json", "as_json", is_flag=True, help="Print JSON, with every detail.")
+def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: bool) -> None:
+    """Tell what a model is: sizes, format, checksum, tokeniser, where it came from."""
     if system:
         facts = _system_facts()
     else:
-        from elmore.model import load
-
-        loaded = load(model, options=options_file, weights=weight_file, vocabulary=vocab)
+        loaded = model.load()
         facts = _every_detail(loaded) if as_json else _model_facts(loaded)
     if as_json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
@@ -47,7 +37,7 @@ def _model_facts(model: "Model") -> dict[str, str]:
     """What a person wants to know; what there is nothing to say of is left empty."""
     config, card = model.config, model.card
     mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
-    habits = {"lower case": card.text.lowercase, "escaped": card.text.escape}
+    changes = {"lower case": card.text.lowercase, "escaped": card.text.escape}
     directions = f"two directions of {config.vector_dim}" if config.directions == 2 else f"{config.reads} only"
     return {
         "name": card.name,
@@ -63,7 +53,7 @@ def _model_facts(model: "Model") -> dict[str, str]:
         "vocabulary": count(len(model.vocabulary), "word") if model.vocabulary else "",
         "softmax": "kept" if model.softmax is not None else "",
         "mixes": f"{mixes}, learnt for a task" if mixes else "",
-        "tokenizer": ", ".join([card.text.tokenizer, card.text.language, *(name for name in habits if habits[name])]),
+        "tokenizer": ", ".join([card.text.tokenizer, card.text.language, *(name for name in changes if changes[name])]),
         "start state": f"warm: {card.start_state_from}" if card.start_state == "warm" else "zeros",
         "sha256": model.fingerprint(),
     }

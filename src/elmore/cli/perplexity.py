@@ -1,15 +1,16 @@
 """`elmore perplexity`: how well a model predicts a text."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
-import typer
+import click
 
-from elmore.cli.model_options import ModelArgument, VocabularyFile
-from elmore.cli.speaking import Quiet, Speech, Verbose
-from elmore.cli.text_options import Errors, InputKind, StateChoice
+from elmore.cli.command import argument, option, verb
+from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.text_options import TextChoice, text_options
+from elmore.cli.verbosity import Verbosity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,77 +19,90 @@ if TYPE_CHECKING:
     from elmore.scoring.perplexity import Perplexity
     from elmore.text.style import TextStyle
 
+READING = "Reading"
 
+
+@verb()
+@argument(
+    "texts",
+    nargs=-1,
+    required=True,
+    metavar="TEXT...",
+    help="Files of text, CoNLL-U or FASTA (- is stdin), or a part of a corpus: FOLDER/heldout.",
+)
+@option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option(
+    "--state",
+    type=click.Choice(["carry", "fixed"]),
+    default="carry",
+    metavar="HOW",
+    panel=READING,
+    help="carry goes on from sentence to sentence; fixed starts each from the model's own state.",
+)
+@option("--rows", default=64, metavar="N", panel=READING, help="Rows read side by side when the state is carried.")
+@option(
+    "--passage",
+    default=256,
+    metavar="N",
+    panel=READING,
+    help="Sentences a row takes at a time when the state is carried; 1, with --rows 1, as bilm-tf.",
+)
+@option(
+    "--first-words",
+    type=int,
+    metavar="N",
+    panel=READING,
+    help="Count only so many words of each sentence, the first each direction predicts.",
+)
+@text_options
+@model_options
 def perplexity(
-    context: typer.Context,
-    model: ModelArgument,
-    texts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TEXT...",
-            help="Files of text (plain, gz, xz, zst; - for stdin), or a part of a corpus: FOLDER/heldout.",
-        ),
-    ],
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="A sentence a line, words separated by blanks: take them as they are.")
-    ] = False,
-    input_format: Annotated[InputKind | None, typer.Option(help="By default the files' names tell.")] = None,
-    errors: Annotated[Errors, typer.Option(help="Bytes that are not UTF-8: stop, or replace them.")] = Errors.strict,
-    state: Annotated[
-        StateChoice, typer.Option(help="Carry the state from sentence to sentence, or start each from the model's own.")
-    ] = StateChoice.carry,
-    rows: Annotated[int, typer.Option(help="Rows read side by side when the state is carried.")] = 64,
-    passage: Annotated[
-        int,
-        typer.Option(help="Sentences a row takes at a time when the state is carried; 1, with --rows 1, as bilm-tf."),
-    ] = 256,
-    first_words: Annotated[
-        int | None, typer.Option(help="Count only so many words of each sentence, the first each direction predicts.")
-    ] = None,
-    vocab: VocabularyFile = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    verbosity: Verbosity,
+    model: ModelChoice,
+    text: TextChoice,
+    *,
+    texts: tuple[str, ...],
+    as_json: bool,
+    state: Literal["carry", "fixed"],
+    rows: int,
+    passage: int,
+    first_words: int | None,
 ) -> None:
-    """Tell the perplexity of MODEL on TEXT in each direction, by the full softmax, and the share of <UNK>."""
-    from elmore.model import load
+    """Tell how well a model predicts TEXT, by the full softmax.
+
+    Its perplexity in each direction and their mean, and the share of <UNK>.
+    """
     from elmore.progress import progress_bar
     from elmore.scoring.perplexity import perplexity as measure
 
-    speech = Speech.of(context, quiet=quiet, verbose=verbose)
-    loaded = load(model, vocabulary=vocab, device=device)
-    kind = InputKind.tokenized if tokenized else input_format
-    sentences = _sentences(texts, kind, loaded.card.text, errors)
-    with progress_bar("scoring", show=speech.progress) as progress:
+    loaded = model.load()
+    with progress_bar("scoring", show=verbosity.show_progress) as progress:
         found = measure(
             loaded,
-            sentences,
-            state=state.value,
+            _sentences(texts, text, loaded.card.text),
+            state=state,
             rows=rows,
             passage=passage,
             first_words=first_words,
             progress=progress,
         )
     if as_json:
-        how = {"state": state.value} | ({"rows": rows, "passage": passage} if state is StateChoice.carry else {})
-        facts = {"model": model, "texts": texts, **found._asdict(), **how, "first_words": first_words}
+        how = {"state": state} | ({"rows": rows, "passage": passage} if state == "carry" else {})
+        name = model.model or loaded.card.name or loaded.card.source
+        facts = {"model": name, "texts": texts, **found._asdict(), **how, "first_words": first_words}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         for name, value in _lines(found, state=state, rows=rows, passage=passage, first_words=first_words):
             print(f"{name:<10}{value}")
 
 
-def _sentences(texts: list[str], kind: InputKind | None, style: "TextStyle", errors: Errors) -> Iterator[list[str]]:
-    from elmore.text.reading import read_sentences
-
+def _sentences(texts: Iterable[str], how: TextChoice, style: "TextStyle") -> Iterator[list[str]]:
     for text in texts:
         if (part := _corpus_part(Path(text))) is not None:
             yield from part
         else:
-            read = read_sentences(text, format=kind.value if kind else None, style=style, errors=errors.value)
             # A blank line separates documents; a sentence without words is nothing that was ever trained on.
-            yield from (sentence.words for _, sentence in read if sentence.words)
+            yield from filter(None, how.read(text, style))
 
 
 def _corpus_part(path: Path) -> Iterator[list[str]] | None:
@@ -114,11 +128,11 @@ def _stream_sentences(stream: "NDArray[np.uint32]", types: list[str], *, at_once
 
 
 def _lines(
-    found: "Perplexity", *, state: StateChoice, rows: int, passage: int, first_words: int | None
+    found: "Perplexity", *, state: str, rows: int, passage: int, first_words: int | None
 ) -> list[tuple[str, str]]:
     counted = f"the first {first_words} of each sentence" if first_words else "words and the ends of sentences"
     how = "fixed: every sentence from the model's own"
-    if state is StateChoice.carry:
+    if state == "carry":
         how = f"carried on in {rows} rows that take {passage} sentences at a time"
     each = {"forward": found.forward, "backward": found.backward}
     return [

@@ -1,57 +1,74 @@
 """`elmore prepare`: raw text in, a corpus to train on out."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, get_args
 
-import typer
+import click
 
-from elmore.cli.speaking import Quiet, Speech, Verbose
-from elmore.cli.text_options import Errors
+from elmore.cli.command import INPUT, argument, option, verb
+from elmore.cli.text_options import errors_option, tokenized_option
+from elmore.cli.verbosity import Verbosity
 from elmore.errors import InputError
+from elmore.text.inputs import CorpusFormat
+from elmore.text_files import DecodingErrors
 
 if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
 
 
-class CorpusKind(StrEnum):
-    """What the input is."""
-
-    text = "text"
-    tokenized = "tokenized"
-    fasta = "fasta"
-
-
+@verb()
+@argument(
+    "inputs",
+    nargs=-1,
+    required=True,
+    metavar="TEXT...",
+    help="Files (plain, gz, xz, bz2, zst), folders, globs; - for stdin.",
+)
+@option(
+    "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="A new or empty folder."
+)
+@tokenized_option
+@option(
+    "--input-format",
+    type=click.Choice(get_args(CorpusFormat)),
+    metavar="KIND",
+    panel=INPUT,
+    help="text, tokenized or fasta; by default as the files' names tell.",
+)
+@errors_option
+@option("--language", default="en", metavar="CODE", panel=INPUT, help="For splitting and tokenising, as in: de.")
+@option("--lowercase", is_flag=True, panel=INPUT, help="Turn words to lower case.")
+@option(
+    "--vocab-size",
+    type=int,
+    metavar="N",
+    show_default="50000",
+    help="Words of the softmax vocabulary, its three marks included.",
+)
+@option(
+    "--vocab",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
+)
+@option("--workers", type=int, metavar="N", show_default="one a core", help="Processes to share the work.")
+@option("--heldout", default=0.005, metavar="SHARE", help="The share of documents to hold out of training.")
+@option("--seed", default=1, metavar="N", help="Decides which documents are held out.")
 def prepare(
-    context: typer.Context,
-    inputs: Annotated[
-        list[str],
-        typer.Argument(metavar="TEXT...", help="Files (plain, gz, xz, bz2, zst), folders, globs; - for stdin."),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new or empty folder.")],
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="A sentence a line, words separated by blanks: take them as they are.")
-    ] = False,
-    input_format: Annotated[CorpusKind | None, typer.Option(help="By default the files' names tell.")] = None,
-    vocab_size: Annotated[
-        int | None,
-        typer.Option(help="Words of the softmax vocabulary, its three marks included.", show_default="50000"),
-    ] = None,
-    vocab: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
-        ),
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes to share the work.", show_default="one a core")] = None,
-    heldout: Annotated[float, typer.Option(help="The share of documents to hold out of training.")] = 0.005,
-    language: Annotated[str, typer.Option(metavar="CODE", help="For splitting and tokenising, as in: de.")] = "en",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Turn words to lower case.")] = False,
-    seed: Annotated[int, typer.Option(help="Decides which documents are held out.")] = 1,
-    errors: Annotated[Errors, typer.Option(help="Bytes that are not UTF-8: stop, or replace them.")] = Errors.strict,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    verbosity: Verbosity,
+    *,
+    inputs: tuple[str, ...],
+    output: Path,
+    tokenized: bool,
+    input_format: CorpusFormat | None,
+    errors: DecodingErrors,
+    language: str,
+    lowercase: bool,
+    vocab_size: int | None,
+    vocab: Path | None,
+    workers: int | None,
+    heldout: float,
+    seed: int,
 ) -> None:
     """Split, tokenise and number TEXT, for `elmore pretrain`.
 
@@ -62,31 +79,30 @@ def prepare(
     from elmore.corpus.prepare import prepare as prepare_corpus
     from elmore.progress import progress_bar
 
-    speech = Speech.of(context, quiet=quiet, verbose=verbose)
-    if tokenized and input_format not in (None, CorpusKind.tokenized):
+    if tokenized and input_format not in (None, "tokenized"):
         raise InputError(f"--tokenized and --input-format {input_format} contradict each other; give one")
     if tokenized:
-        input_format = CorpusKind.tokenized
-    with progress_bar("preparing", show=speech.progress) as progress:
+        input_format = "tokenized"
+    with progress_bar("preparing", show=verbosity.show_progress) as progress:
         try:
             corpus = prepare_corpus(
                 inputs,
                 output,
-                input_format=input_format.value if input_format else None,
+                input_format=input_format,
                 vocab_size=vocab_size,
                 vocab=None if vocab is None else _vocabulary_file(vocab),
                 heldout=heldout,
                 language=language,
                 lowercase=lowercase,
                 seed=seed,
-                errors=errors.value,
+                errors=errors,
                 workers=workers,
                 progress=progress,
             )
         except KeyboardInterrupt:
-            speech.say("stopped; nothing was written")
-            raise typer.Exit(130) from None
-    speech.say(_summary(corpus))
+            verbosity.info("stopped; nothing was written")
+            raise click.exceptions.Exit(130) from None
+    verbosity.info(_summary(corpus))
 
 
 def _summary(corpus: "Corpus") -> str:

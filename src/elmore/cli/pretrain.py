@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from elmore.cli.speaking import Quiet, Speech, Verbose
+from elmore.cli.command import argument, option, verb
+from elmore.cli.model_options import device_option
 from elmore.cli.training_display import training_display
+from elmore.cli.verbosity import Verbosity
 from elmore.errors import ElmoreError, InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -26,50 +28,72 @@ if TYPE_CHECKING:
     from elmore.training.distributed import Team
 
 OFTEN, SHAPE = "How often", "What is trained"
+_FOLDER = click.Path(path_type=Path)
+_AT_LEAST_1 = click.IntRange(min=1)
 
 
+# Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
+@verb(allow_extra_args=True, ignore_unknown_options=True)
+@argument("prepared", type=_FOLDER, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
+@option("--output", "-o", type=_FOLDER, metavar="RUN", help="A new folder for the run.")
+@option("--resume", type=_FOLDER, metavar="RUN", help="Go on with a run that was stopped.")
+@option("--size", metavar="SIZE", panel=SHAPE, help="tiny, small, medium or original.")
+@option("--config", metavar="RECIPE", panel=SHAPE, help="A TOML file, or a recipe's name.")
+@option("--init", metavar="MODEL", panel=SHAPE, help="Fine-tune this model.")
+@option("--words", is_flag=True, panel=SHAPE, help="Read words by a table, not their characters.")
+@option("--steps", type=int, metavar="N", panel=SHAPE, help="Updates to make, instead of epochs.")
+@option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
+@option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
+@option(
+    "--log-every", type=_AT_LEAST_1, default=50, metavar="N", panel=OFTEN, help="Updates between two lines of the log."
+)
+@option(
+    "--checkpoint-every",
+    type=_AT_LEAST_1,
+    default=1000,
+    metavar="N",
+    panel=OFTEN,
+    help="Updates between two checkpoints.",
+)
+@option(
+    "--evaluate-every",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    panel=OFTEN,
+    help="Updates between evaluations; 0: each epoch.",
+)
+@option("--keep", type=_AT_LEAST_1, default=2, metavar="N", panel=OFTEN, help="Checkpoints to keep.")
+@option("--tensorboard", is_flag=True, help="Also log for TensorBoard.")
+@option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
+@device_option
+@click.pass_context
 def pretrain(
-    context: typer.Context,
-    prepared: Annotated[Path, typer.Argument(metavar="PREPARED", help="A folder that `elmore prepare` wrote.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="RUN", help="A new folder for the run.")
-    ] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
-    size: Annotated[
-        str | None, typer.Option(help="tiny, small, medium or original.", metavar="SIZE", rich_help_panel=SHAPE)
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(metavar="RECIPE", help="A TOML file, or a recipe's name.", rich_help_panel=SHAPE)
-    ] = None,
-    init: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Fine-tune this model.", rich_help_panel=SHAPE)
-    ] = None,
-    words: Annotated[
-        bool, typer.Option("--words", help="Read words by a table, not their characters.", rich_help_panel=SHAPE)
-    ] = False,
-    steps: Annotated[
-        int | None, typer.Option(help="Updates to make, instead of epochs.", rich_help_panel=SHAPE)
-    ] = None,
-    epochs: Annotated[float | None, typer.Option(help="How often to read the corpus.", rich_help_panel=SHAPE)] = None,
-    seed: Annotated[int | None, typer.Option(help="For all that is random.", rich_help_panel=SHAPE)] = None,
-    log_every: Annotated[
-        int, typer.Option(min=1, help="Updates between two lines of the log.", rich_help_panel=OFTEN)
-    ] = 50,
-    checkpoint_every: Annotated[
-        int, typer.Option(min=1, help="Updates between two checkpoints.", rich_help_panel=OFTEN)
-    ] = 1000,
-    evaluate_every: Annotated[
-        int, typer.Option(min=0, help="Updates between evaluations; 0: each epoch.", rich_help_panel=OFTEN)
-    ] = 0,
-    keep: Annotated[int, typer.Option(min=1, help="Checkpoints to keep.", rich_help_panel=OFTEN)] = 2,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also log for TensorBoard.")] = False,
-    hdf5: Annotated[bool, typer.Option("--hdf5", help="Also write options.json and weights.hdf5.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; by default a GPU if there is one.")] = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    context: click.Context,
+    verbosity: Verbosity,
+    *,
+    prepared: Path,
+    output: Path | None,
+    resume: Path | None,
+    size: str | None,
+    config: str | None,
+    init: str | None,
+    words: bool,
+    steps: int | None,
+    epochs: float | None,
+    seed: int | None,
+    log_every: int,
+    checkpoint_every: int,
+    evaluate_every: int,
+    keep: int,
+    tensorboard: bool,
+    hdf5: bool,
+    device: str | None,
 ) -> None:
-    """Train a biLM on PREPARED. Any field of a recipe can be set: --training.rows 64 --model.cell_dim 512."""
-    speech = Speech.of(context, quiet=quiet, verbose=verbose)
+    """Train a biLM on PREPARED.
+
+    Any field of a recipe can be set: --training.rows 64 --model.cell_dim 512.
+    """
     if (output is None) == (resume is None):
         raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
     changes = _changes(context.args)
@@ -95,10 +119,11 @@ def pretrain(
     chosen = own_device(device)
     with joined_team(chosen) as team:
         if not team.leads:
-            speech = Speech.of(context, quiet=True, verbose=False)
-        finished = _train(prepared, folder, wishes, habits, device=chosen, team=team, speech=speech)
+            verbosity = Verbosity(quiet=True)
+            verbosity.configure()
+        finished = _train(prepared, folder, wishes, habits, device=chosen, team=team, verbosity=verbosity)
     if not finished:
-        raise typer.Exit(130)
+        raise click.exceptions.Exit(130)
 
 
 def _train(
@@ -109,26 +134,26 @@ def _train(
     *,
     device: "torch.device",
     team: "Team",
-    speech: Speech,
+    verbosity: Verbosity,
 ) -> bool:
     """Train, and say whether that came to its end; False if the user stopped it."""
     from elmore.corpus.corpus import Corpus
     from elmore.pretraining.run import Run
 
     go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder.path))}"
-    with _interruption_told(speech, folder, go_on), training_display(speech) as display:
+    with _interruption_told(verbosity, folder, go_on), training_display(verbosity) as display:
         corpus = Corpus.open(prepared)
         beginning, origins = _begun(wishes, corpus, folder, team)
         run = Run(corpus, folder, beginning, habits=habits, device=device, team=team, commands=origins.commands)
         team.led(lambda: folder.write(beginning.recipe, origins))
-        with _gentle_stop(run, speech), _failure_told(speech, go_on):
+        with _gentle_stop(run, verbosity), _failure_told(verbosity, go_on):
             for event in run.events():
                 display.show(event)
     finished = run.done == run.updates
     if not finished:
-        speech.say(f"stopped after update {run.done:,}, and saved; go on with: {go_on}")
+        verbosity.info(f"stopped after update {run.done:,}, and saved; go on with: {go_on}")
     elif team.leads:
-        _plot(folder, speech)
+        _plot(folder, verbosity)
     return finished
 
 
@@ -214,13 +239,13 @@ def _known(wishes: _Wishes, folder: "RunFolder") -> tuple["Recipe", "Origins"] |
 
 
 @contextmanager
-def _gentle_stop(run: "Run", speech: Speech) -> Iterator[None]:
+def _gentle_stop(run: "Run", verbosity: Verbosity) -> Iterator[None]:
     """At the first Ctrl-C have the run save and end; at the second it ends as it is."""
 
     def ask(*_: object) -> None:
         signal.signal(signal.SIGINT, usual)
         run.stop()
-        speech.say("stopping, after saving; Ctrl-C again stops at once")
+        verbosity.info("stopping, after saving; Ctrl-C again stops at once")
 
     usual = signal.signal(signal.SIGINT, ask)
     try:
@@ -230,28 +255,28 @@ def _gentle_stop(run: "Run", speech: Speech) -> Iterator[None]:
 
 
 @contextmanager
-def _failure_told(speech: Speech, go_on: str) -> Iterator[None]:
+def _failure_told(verbosity: Verbosity, go_on: str) -> Iterator[None]:
     """What ends a run that has begun leaves its checkpoints, so say how to go on."""
     try:
         yield
     except ElmoreError:
-        speech.say(f"the last checkpoint is kept; when this is mended, go on with: {go_on}")
+        verbosity.info(f"the last checkpoint is kept; when this is mended, go on with: {go_on}")
         raise
 
 
 @contextmanager
-def _interruption_told(speech: Speech, folder: "RunFolder", go_on: str) -> Iterator[None]:
+def _interruption_told(verbosity: Verbosity, folder: "RunFolder", go_on: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        speech.say(f"stopped; go on with: {go_on}" if folder.is_begun else "stopped; nothing was written")
-        raise typer.Exit(130) from None
+        verbosity.info(f"stopped; go on with: {go_on}" if folder.is_begun else "stopped; nothing was written")
+        raise click.exceptions.Exit(130) from None
 
 
-def _plot(folder: "RunFolder", speech: Speech) -> None:
+def _plot(folder: "RunFolder", verbosity: Verbosity) -> None:
     from elmore.training.log import plot_log
 
     try:
         plot_log(folder.log, folder.picture)
     except MissingExtra as error:
-        speech.say(str(error))
+        verbosity.info(str(error))

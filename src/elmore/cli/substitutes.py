@@ -2,45 +2,42 @@
 
 import json
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from elmore.cli.model_options import ModelArgument, VocabularyFile
-from elmore.cli.speaking import Quiet, Speech, Verbose
+from elmore.cli.command import INPUT, argument, option, verb
+from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.verbosity import Verbosity
 
 if TYPE_CHECKING:
     from elmore.scoring.substitutes import Candidate
 
 
+@verb()
+@argument("sentence", metavar="SENTENCE", help="One place of it in brackets: 'He was wielding a [bow] and arrow'.")
+@option("--top", default=10, metavar="N", help="How many words to tell.")
+@option("--specials", is_flag=True, help="Tell boundaries and <UNK> too.")
+@option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--tokenized", is_flag=True, panel=INPUT, help="Words are separated by blanks: take them as they are.")
+@model_options
 def substitutes(
-    context: typer.Context,
-    model: ModelArgument,
-    sentence: Annotated[
-        str,
-        typer.Argument(help="One place of it in brackets: 'He was wielding a \\[bow] and arrow'.", metavar="SENTENCE"),
-    ],
-    tokenized: Annotated[
-        bool, typer.Option("--tokenized", help="Words are separated by blanks: take them as they are.")
-    ] = False,
-    top: Annotated[int, typer.Option(help="How many words to tell.")] = 10,
-    specials: Annotated[bool, typer.Option("--specials", help="Tell boundaries and <UNK> too.")] = False,
-    vocab: VocabularyFile = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    verbosity: Verbosity,
+    model: ModelChoice,
+    *,
+    sentence: str,
+    top: int,
+    specials: bool,
+    as_json: bool,
+    tokenized: bool,
 ) -> None:
-    """Tell which words MODEL would put in the brackets: by what is left of them, by what is right, and by both.
+    """Tell which words a model would put in a place of a sentence.
 
-    "Both" is their product, divided by how probable the word is anyway, and made to sum to one.
+    By what is left of the brackets, by what is right of them, and by both: the product of the two probabilities,
+    divided by how probable the word is anyway, and made to sum to one.
     """
-    from elmore.model import load
     from elmore.scoring.substitutes import substitutes as find
     from elmore.text.tokenizing import split_at_blanks
 
-    Speech.of(context, quiet=quiet, verbose=verbose)
-    loaded = load(model, vocabulary=vocab, device=device)
+    loaded = model.load()
     found = find(loaded, split_at_blanks(sentence) if tokenized else sentence, top=top, specials=specials)
     if as_json:
         lists = {side: words and [c._asdict() for c in words] for side, words in found._asdict().items()}

@@ -1,78 +1,79 @@
-"""The options by which every verb is told how to read a text."""
+"""The options by which a verb is told how to read a text."""
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
-import typer
+import click
 
+from elmore.cli.command import INPUT, option, options_record
 from elmore.errors import InputError
 from elmore.text.reading import InputFormat, format_of
+from elmore.text_files import DecodingErrors
 
-PANEL = "Input"
+if TYPE_CHECKING:
+    from elmore.text.style import TextStyle
 
-
-class InputKind(StrEnum):
-    """What the input is."""
-
-    text = "text"
-    tokenized = "tokenized"
-    conllu = "conllu"
-    fasta = "fasta"
+TEXT_FILE_HELP = "Text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; - is stdin."
 
 
-class Errors(StrEnum):
-    """What to do about bytes that are not UTF-8."""
+@dataclass(frozen=True, kw_only=True)
+class TextChoice:
+    """How the command line says a text is to be read."""
 
-    strict = "strict"
-    replaced = "replace"
+    tokenized: bool
+    no_split: bool
+    input_format: InputFormat | None
+    errors: DecodingErrors
 
+    def format_of(self, source: str) -> InputFormat | None:
+        """What the flags say of the input's format; None leaves it to the file's name."""
+        if not self.tokenized or self.input_format == "tokenized":
+            return self.input_format
+        if self.input_format is not None:
+            raise InputError(
+                f"--tokenized and --input-format {self.input_format} contradict each other; give one of them"
+            )
+        if (named := format_of(source)) != "text":
+            raise InputError(
+                f"{source}: by its name it is {named}, where every word is marked; leave out --tokenized, "
+                "or say --input-format tokenized if it is a sentence a line all the same"
+            )
+        return "tokenized"
 
-class StateChoice(StrEnum):
-    """Where the reading of a sentence starts."""
+    def read(self, source: str, style: "TextStyle") -> Iterator[list[str]]:
+        """The sentences of a file, as words in the model's style."""
+        # Imported here: tokenisers take a while.
+        from elmore.text.reading import read_sentences
 
-    fixed = "fixed"
-    carry = "carry"
-
-
-Tokenized = Annotated[
-    bool,
-    typer.Option("--tokenized", help="A sentence a line, blanks between its words.", rich_help_panel=PANEL, metavar=""),
-]
-InputFormatOption = Annotated[
-    InputKind | None,
-    typer.Option(
-        "--input-format",
-        metavar="KIND",
-        help="text, tokenized, conllu or fasta; by default as the file's name tells.",
-        rich_help_panel=PANEL,
-        show_choices=False,
-    ),
-]
-ErrorsOption = Annotated[
-    Errors,
-    typer.Option(
-        "--errors",
-        metavar="HOW",
-        help="At bytes that are not UTF-8: strict stops, replace puts U+FFFD.",
-        rich_help_panel=PANEL,
-        show_choices=False,
-    ),
-]
-
-
-def chosen_format(source: str, kind: InputKind | None, *, tokenized: bool) -> InputFormat | None:
-    """What the flags say of the input's format; None leaves it to the file's name.
-
-    >>> chosen_format("a.txt", None, tokenized=True)
-    'tokenized'
-    """
-    if not tokenized or kind is InputKind.tokenized:
-        return None if kind is None else kind.value
-    if kind is not None:
-        raise InputError(f"--tokenized and --input-format {kind} contradict each other; give one of them")
-    if (told := format_of(source)) != "text":
-        raise InputError(
-            f"{source}: by its name it is {told}, where every word is marked; leave out --tokenized, "
-            "or say --input-format tokenized if it is a sentence a line all the same"
+        read = read_sentences(
+            source, format=self.format_of(source), style=style, split=not self.no_split, errors=self.errors
         )
-    return "tokenized"
+        return (sentence.words for _, sentence in read)
+
+
+tokenized_option = option("--tokenized", is_flag=True, panel=INPUT, help="A sentence a line, blanks between its words.")
+errors_option = option(
+    "--errors",
+    type=click.Choice(get_args(DecodingErrors)),
+    default="strict",
+    metavar="HOW",
+    panel=INPUT,
+    help="At bytes that are not UTF-8: strict stops, replace puts U+FFFD.",
+)
+text_options = options_record(
+    "text",
+    TextChoice,
+    [
+        tokenized_option,
+        option("--no-split", is_flag=True, panel=INPUT, help="A line is a sentence, blank ones too."),
+        option(
+            "--input-format",
+            type=click.Choice(get_args(InputFormat)),
+            metavar="KIND",
+            panel=INPUT,
+            help="text, tokenized, conllu or fasta; by default as the file's name tells.",
+        ),
+        errors_option,
+    ],
+)

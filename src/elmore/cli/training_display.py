@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from elmore.cli.speaking import Speech
+from elmore.cli.verbosity import Verbosity
 
 if TYPE_CHECKING:
     from elmore.pretraining.evaluation import HeldOut
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Display:
     """Shows events as they come."""
 
-    def __init__(self, speech: Speech, *, bar: Any = None) -> None:
-        self.speech = speech
+    def __init__(self, verbosity: Verbosity, *, bar: Any = None) -> None:
+        self.verbosity = verbosity
         self._bar = bar  # rich's, on a terminal
         self._task: Any = None
         self._sampled = True
@@ -66,14 +66,14 @@ class Display:
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
-            self.speech.say(text)
+            self.verbosity.info(text)
 
 
 @contextmanager
-def training_display(speech: Speech) -> Iterator[Display]:
+def training_display(verbosity: Verbosity) -> Iterator[Display]:
     """A display for the time of a training; its bar is gone afterwards."""
-    if speech.quiet or not sys.stderr.isatty():
-        yield Display(speech)
+    if verbosity.quiet or not sys.stderr.isatty():
+        yield Display(verbosity)
         return
     # Imported here: rich takes a while.
     from rich.console import Console
@@ -81,7 +81,7 @@ def training_display(speech: Speech) -> Iterator[Display]:
 
     columns = (BarColumn(bar_width=10), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield Display(speech, bar=bar)
+        yield Display(verbosity, bar=bar)
 
 
 def _beginning(start: "Started") -> str:

@@ -98,8 +98,8 @@ class Elmo(nn.Module):
             elmo._restore(model.mixes)
         return elmo.to(device)
 
-    def save_pretrained(self, path: str | Path) -> None:
-        """Write biLM, mixes and projections as a folder that `from_pretrained` reads."""
+    def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
+        """Write biLM, mixes and projections as a folder for `from_pretrained`; over another only with `force=True`."""
         settings = {
             "dropout": self.dropout.p,
             "boundaries": self.boundaries,
@@ -108,7 +108,7 @@ class Elmo(nn.Module):
         }
         learnt = {name: tensor.cpu() for name, tensor in self.state_dict().items() if not name.startswith("network.")}
         card = replace(self.model.card, extra={**self.model.card.extra, "elmo": settings})
-        save(replace(self.model, mixes=learnt, card=card), path)
+        save(replace(self.model, mixes=learnt, card=card), path, force=force)
 
     @property
     def dim(self) -> int:

@@ -83,9 +83,9 @@ class Embedder:
         """
         return cls(load(name, device=choose_device(device)), compute=compute)
 
-    def save_pretrained(self, path: str | Path) -> None:
-        """Write the model as a folder that `from_pretrained` reads."""
-        save(self.model, path)
+    def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the model as a folder that `from_pretrained` reads; over another only with `force=True`."""
+        save(self.model, path, force=force)
 
     @property
     def device(self) -> torch.device:

@@ -17,11 +17,11 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write
 from elmore.embedding.columns import Column
-from elmore.embedding.lock import lock
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
 
@@ -211,7 +211,7 @@ class Spool:
     def _open(self, *, fresh: bool) -> None:
         with self._last_commit_stands(), ExitStack() as held:
             _make_folder(self.folder, known_by=self._lock.name)
-            held.enter_context(lock(self._lock, what=str(self.folder)))
+            held.callback(self._locked().release)
             self.totals = Totals() if fresh else self._committed()
             for name, column in self.columns.items():
                 if self.done == 0:
@@ -221,6 +221,17 @@ class Spool:
             self._held = held.pop_all()
         self._is_open = True
         self.commit()
+
+    def _locked(self) -> BaseFileLock:
+        """The folder's lock, taken: one process at a time, until it lets go or dies, however it dies."""
+        lock = FileLock(self._lock, thread_local=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise InputError(
+                f"{self.folder}: another process is at work on it; let it finish, or stop it first"
+            ) from None
+        return lock
 
     def _committed(self) -> Totals:
         """What an earlier process got done of this same job."""

@@ -26,10 +26,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from filelock import FileLock
+
 from elmore.atomic_files import atomic_write
 from elmore.errors import ElmoreError, FormatError, NotFound, error_context
 from elmore.sources.cache_folder import cache_folder
-from elmore.sources.locking import locked
 from elmore.sources.transport import Absent, Answer, TransferError, UnfitPartError, Validator, request
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def fetch(url: str, *, name: str, sha256: str | None = None) -> Path:
             if _offline():
                 raise Absent(f"there is no sound copy in {place.folder}, and ELMORE_OFFLINE forbids to fetch one")
             place.folder.mkdir(parents=True, exist_ok=True)
-            with locked(place.beside("lock")):
+            with FileLock(place.beside("lock")):
                 # Another process may have fetched it while this one waited for the lock.
                 if not _is_sound(place, sha256):
                     _download(place, sha256)

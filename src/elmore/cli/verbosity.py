@@ -4,43 +4,37 @@ import logging
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", metavar="")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more, and show tracebacks.", metavar="")]
 
 
 @dataclass(frozen=True)
-class Speech:
-    """The wish of the user, from the flags before or after the verb."""
+class Verbosity:
+    """What -q and -v ask for, given before the verb or after it."""
 
-    quiet: bool
-    verbose: bool
+    quiet: bool = False
+    verbose: bool = False
 
-    @classmethod
-    def of(cls, context: typer.Context, *, quiet: bool, verbose: bool) -> "Speech":
-        """Join a verb's flags with those given before the verb, and set warnings and logging by them."""
-        before: Speech = context.obj or cls(quiet=False, verbose=False)
-        speech = cls(quiet=quiet or before.quiet, verbose=verbose or before.verbose)
-        if speech.quiet:
+    def joined(self, *, quiet: bool, verbose: bool) -> "Verbosity":
+        """With the flags of another place added."""
+        return Verbosity(quiet=quiet or self.quiet, verbose=verbose or self.verbose)
+
+    def configure(self) -> None:
+        """Set Python's warnings and logging accordingly."""
+        if self.quiet:
             warnings.simplefilter("ignore")
-        if speech.verbose:
+        if self.verbose:
             logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-        return speech
 
     @property
-    def progress(self) -> bool | None:
+    def show_progress(self) -> bool | None:
         """Whether to show a progress bar; None leaves it to the terminal."""
         return False if self.quiet else None
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """A line for the user, unless quiet."""
         if not self.quiet:
             print(text, file=sys.stderr)
 
-    def add(self, text: str) -> None:
+    def debug(self, text: str) -> None:
         """A line for the user who asked for more."""
         if self.verbose and not self.quiet:
             print(text, file=sys.stderr)

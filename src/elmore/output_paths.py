@@ -1,0 +1,53 @@
+"""Where an output may go: nothing is overwritten by surprise.
+
+An output never replaces an input. What is there already it replaces only if that is Elmore's own and of the same kind
+(a file of vectors by a file of vectors), or if it is told to: `--force` on the command line, `force=True` in Python.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from elmore.errors import InputError, NotFound
+
+
+def check_output(
+    path: str | Path,
+    *,
+    inputs: Iterable[str | Path] = (),
+    is_ours: Callable[[Path], bool] | None = None,
+    force: bool = False,
+) -> None:
+    """Refuse to write where something would be lost. `is_ours` knows a file that may be replaced without asking.
+
+    >>> import tempfile
+    >>> text = Path(tempfile.mkdtemp()) / "text.txt"
+    >>> check_output(text)
+    >>> _ = text.write_text("years of work")
+    >>> check_output(text.with_name("vectors.npz"), inputs=[text])
+    >>> check_output(text, inputs=[text], force=True)
+    Traceback (most recent call last):
+    ...
+    elmore.errors.InputError: ...text.txt: is an input, and would be replaced by the output; name another file to write
+    """
+    target = Path(path)
+    if not target.resolve().parent.is_dir():
+        raise NotFound(f"{path}: the folder {target.parent} does not exist; make it first")
+    if any(_is_same(target, source) for source in inputs):
+        raise InputError(f"{path}: is an input, and would be replaced by the output; name another file to write")
+    if force or not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if is_ours is not None and is_ours(target):
+        return
+    whose = "" if is_ours is None else ", and not Elmore's"
+    raise InputError(
+        f"{path}: is there already{whose}; choose another name, or replace it with --force (in Python: force=True)"
+    )
+
+
+def _is_same(target: Path, source: str | Path) -> bool:
+    if str(source) == "-":
+        return False
+    # By what lies there, where something does: a file has many names.
+    if target.exists() and Path(source).exists():
+        return target.samefile(source)
+    return target.resolve() == Path(source).resolve()
