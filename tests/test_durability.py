@@ -3,7 +3,10 @@
 Every file and folder that Elmore writes for keeps is written here once, with a journal of syncs and renames.
 """
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +117,13 @@ def test_a_file_of_vectors_in_the_layout_of_allennlp(tmp_path: Path, tiny: Embed
         embedder.embed_file(text, str(tmp_path / "vectors.hdf5"))
     assert journal.targets == ["vectors.hdf5"]
     assert_durable(journal)
+
+
+def test_a_process_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("killed_at_every_point.py")
+    ended = subprocess.run([sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    killed = json.loads(ended.stdout)  # so many times
+    assert killed.keys() == {"File", "Folder", "SpoolCommit", "TrainingCheckpoint", "RewoundLog"}
+    assert killed["File"] >= 6
+    assert killed["SpoolCommit"] >= 50
