@@ -24,7 +24,6 @@ from elmore.config import MEDIUM, ORIGINAL, SMALL, ModelConfig, tensor_shapes
 from elmore.formats import Checkpoint
 from elmore.model import Model, model_of
 
-
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "equality.json"
 SENTENCES = [line.split("\t")[-1] for line in (HERE.parent / "examples" / "senses.txt").read_text().splitlines()]
