@@ -137,6 +137,23 @@ class TestSurprisal:
         result = run("surprisal", data, "-o", "scores.xlsx")
         assert "scores.xlsx: a table of surprisals is written to .tsv" in str(result.exception)
 
+    @pytest.mark.parametrize("name", ["scores.tsv", "scores.csv", "scores.json", "scores.jsonl"])
+    def test_a_table_is_replaced_by_a_table_and_nothing_else_is(
+        self, model: Path, data: Path, tmp_path: Path, name: str
+    ) -> None:
+        out = tmp_path / name
+        command = ("surprisal", "--model", model, data, "--tokenized", "-o", out)
+        out.write_text("years of work\n")
+        assert f"{out}: is there already, and not Elmore's" in str(run(*command).exception)
+        assert out.read_text() == "years of work\n"
+        assert run(*command, "--force").exit_code == 0
+        assert run(*command).exit_code == 0
+
+    def test_the_input_is_not_replaced(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("good words\n")
+        result = run("surprisal", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "text.txt", "--force")
+        assert "is an input, and would be replaced" in str(result.exception)
+
     def test_logarithms_are_written_when_asked_for(self, model: Path, data: Path) -> None:
         lines = run("surprisal", "--model", model, data, "--tokenized", "--log-probabilities").stdout.splitlines()
         assert lines[0].split("\t")[4:] == ["log_forward", "log_backward", "log_both"]

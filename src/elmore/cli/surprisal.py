@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from elmore.cli.command import SOURCE, argument, option, verb
+from elmore.cli.command import SOURCE, argument, force_option, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
@@ -28,6 +28,7 @@ from elmore.cli.verbosity import Verbosity, count
     is_flag=True,
     help="Write natural logarithms of probabilities instead, in columns log_forward, log_backward, log_both.",
 )
+@force_option
 @option(
     "--state",
     type=click.Choice(["fixed", "carry"]),
@@ -45,6 +46,7 @@ def surprisal(
     source: str,
     output: str,
     log_probabilities: bool,
+    force: bool,
     state: Literal["fixed", "carry"],
 ) -> None:
     """Write how surprising every word of FILE is, in bits.
@@ -53,11 +55,14 @@ def surprisal(
     (in_vocabulary 0) has the probability of <UNK>.
     """
     from elmore.atomic_files import atomic_write
+    from elmore.output_paths import check_output
     from elmore.progress import progress_bar
     from elmore.scoring.surprisal import surprisal as score
-    from elmore.scoring.surprisal_table import table_format, write_table
+    from elmore.scoring.surprisal_table import is_table, table_format, write_table
 
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
+    if output != "-":
+        check_output(output, inputs=[source], is_ours=is_table, force=force)
     loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress) as progress:
         scores = score(text.read(source, loaded.card.text), model=loaded, state=state, progress=progress)
