@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from elmore.kernels.cross_entropy import Candidates
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
+from elmore.pretraining.recipe import Training
 from elmore.pretraining.windows import Window
-from elmore.recipe import Training
 from elmore.text.spelling import WordInputs
 from elmore.training.row_adam import RowAdam
 
