@@ -93,7 +93,11 @@ DAMAGE = [
         FormatError,
         r"manifest.json: text\.tokenizer is 'x'; it must be one of moses",
     ),
-    (lambda folder: change(folder / "manifest.json", text={**TEXT, "tokenizer_version": 3}), FormatError, "version is 3"),
+    (
+        lambda folder: change(folder / "manifest.json", text={**TEXT, "tokenizer_version": 3}),
+        FormatError,
+        "version is 3",
+    ),
     (lambda folder: (folder / "classes.bin").unlink(), NotFound, "classes.bin: is missing"),
     *((resize(name), FormatError, rf"{name}: has \d+ bytes instead of \d+") for name in FILES),
     (with_tables(train=b"\2\0\0\0"), FormatError, "train.bin: does not begin and end with a boundary"),
