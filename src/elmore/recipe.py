@@ -33,22 +33,22 @@ def read_recipe(name: str | Path, kind: type[R]) -> R:
     return _read_recipe(name, kind, seen=())
 
 
-def override(recipe: R, changes: Mapping[str, str]) -> R:
-    """A recipe with single fields changed, as the command line names them.
+def override(recipe: R, changes: Mapping[str, Any]) -> R:
+    """A recipe with single fields changed, by names and values as the command line has them, or by plain values.
 
     >>> from elmore.pretraining.recipe import Recipe
-    >>> override(Recipe(), {"training.rows": "64", "model.cell_dim": "512"}).training.rows
+    >>> override(Recipe(), {"training.rows": "64", "model.cell_dim": 512}).training.rows
     64
     """
     values: dict[str, Any] = {}
-    for name, text in changes.items():
+    for name, value in changes.items():
         table = values
         *sections, field = name.split(".")
         for section in sections:
             table = table.setdefault(section, {})
             if not isinstance(table, dict):
                 raise InputError(f"{section} is {table!r}; it must be a table of fields")
-        table[field] = _toml_value(text)
+        table[field] = _toml_value(value) if isinstance(value, str) else value
     return _merged(type(recipe), values, base=recipe)
 
 

@@ -1,7 +1,13 @@
-"""What a pre-training does: the shape of the model, and all the rest."""
+"""What a pre-training does: the shape of the model, and all the rest.
 
-from dataclasses import dataclass
-from typing import Literal
+Small corpora need no flags: where the vocabulary is too small to draw as many negatives from it as the recipe says, the
+full softmax is trained, and where the text is too short for as many rows, fewer are read. Both are told, and what the
+user asked for by name stays as it is, or is refused.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from elmore.config import SMALL, ModelConfig
 from elmore.fields import check_fields, checked_field
@@ -44,3 +50,39 @@ class Recipe:
 
     model: ModelConfig = SMALL
     training: Training = Training()
+
+
+class FittedRecipe(NamedTuple):
+    """A recipe that a corpus can be trained by, and what was changed for that."""
+
+    recipe: Recipe
+    notices: tuple[str, ...]
+
+
+def fit_to_corpus(
+    recipe: Recipe, *, tokens: int, vocabulary_size: int, processes: int = 1, given: Collection[str] = ()
+) -> FittedRecipe:
+    """Take the full softmax, and fewer rows, where the corpus is too small; `given` are names of fields to leave alone.
+
+    >>> fit_to_corpus(Recipe(), tokens=500, vocabulary_size=24).notices[0]
+    'a vocabulary of 24 words is too small to draw 8,192 negatives from; the full softmax is trained'
+    """
+    training = recipe.training
+    changes: dict[str, Any] = {}
+    notices = []
+    if training.negatives > vocabulary_size // 2 and "training.negatives" not in given:
+        changes["negatives"] = 0
+        notices.append(
+            f"a vocabulary of {vocabulary_size:,} words is too small to draw {training.negatives:,} negatives from; "
+            "the full softmax is trained"
+        )
+    # A pair of input and target spans two tokens, so there is one pair less than tokens.
+    rows = (tokens - 1) // training.window
+    rows -= rows % processes
+    if 0 < rows < training.rows and "training.rows" not in given:
+        changes["rows"] = rows
+        notices.append(
+            f"a corpus of {tokens:,} tokens is too short for {training.rows:,} rows of {training.window}; "
+            f"{rows:,} are read side by side"
+        )
+    return FittedRecipe(replace(recipe, training=replace(training, **changes)), tuple(notices))
