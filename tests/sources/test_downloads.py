@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from disk_journal import assert_durable, recorded
 from elmore.errors import FormatError, NotFound
 from elmore.sources import downloads, http_requests
 from elmore.sources.downloads import fetch
@@ -328,3 +329,16 @@ def test_a_bar_is_shown_on_a_terminal_unless_warnings_are_silenced(website, monk
     caplog.set_level(logging.ERROR, logger="elmore")
     get(website.put("/quiet.zip", BODY))
     assert "quiet.zip" not in sys.stderr.getvalue()
+
+
+def test_a_file_and_what_is_known_of_it_are_on_disk_before_they_have_their_names(website, cache, monkeypatch):
+    monkeypatch.setattr(downloads, "FSYNC_EVERY", len(BODY) // 3)
+    cache.mkdir(parents=True, exist_ok=True)
+    with recorded(cache) as journal:
+        path = get(website.put("/model.zip", BODY))
+    records = journal.of("model.zip.part.json")
+    assert len(records) > 3  # while it came, too
+    assert [record.neighbours_unsynced for record in records] == [[]] * len(records)
+    assert [Path(target).name for target in journal.targets[-2:]] == ["model.zip", "model.zip.json"]
+    assert path.parent == cache / Path(journal.targets[-1]).parent
+    assert_durable(journal)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.errors import FormatError
+from elmore.formats.storage import torch_files
 from elmore.formats.storage.container import FileContainer
 from elmore.formats.storage.torch_files import load_tensors
 
@@ -97,6 +98,18 @@ def test_a_file_that_wants_code_to_be_run_is_refused_in_a_plain_sentence(
 ) -> None:
     attack = saved({"w": torch.ones(1), "more": Attack(tmp_path / "taken")}, as_zip=as_zip)
     with pytest.raises(FormatError, match=r"w.th: it holds (posix|nt)\.mkdir, not only tensors, and could not be read"):
+        load(attack)
+    assert not (tmp_path / "taken").exists()
+
+
+@EITHER_LAYOUT
+def test_torch_runs_nothing_of_a_file_even_where_the_look_through_sees_nothing(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_zip: bool
+) -> None:
+    """`weights_only` is the second guard: it must hold by itself."""
+    monkeypatch.setattr(torch_files, "_NAMES", {*torch_files._NAMES, "posix mkdir", "nt mkdir"})
+    attack = saved({"w": torch.ones(1), "more": Attack(tmp_path / "taken")}, as_zip=as_zip)
+    with pytest.raises(FormatError, match="torch cannot read it"):
         load(attack)
     assert not (tmp_path / "taken").exists()
 
