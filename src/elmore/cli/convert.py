@@ -72,7 +72,7 @@ style_options = options_record(
     help="Store a warm start state, made from this text.",
 )
 @option(
-    "--about",
+    "--card",
     type=FILE,
     metavar="FILE",
     panel=CARD,
@@ -88,7 +88,7 @@ def convert(
     output: Path,
     format: str,  # noqa: A002 (the flag's name)
     warm: Path | None,
-    about: Path | None,
+    card: Path | None,
     force: bool,
 ) -> None:
     """Write MODEL in another format, or with another card."""
@@ -96,19 +96,19 @@ def convert(
         raise NotFound(f"{warm}: no such file")
 
     from elmore.embedding.warming import warmed
-    from elmore.formats.about import read_about, with_about
+    from elmore.formats.card_file import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save, token_embeddings_of
     from elmore.output_paths import check_output
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
-    check_output(output, inputs=[path for path in (model.model, warm, about) if path is not None], force=force)
-    said = {} if about is None else read_about(about)
+    check_output(output, inputs=[path for path in (model.model, warm, card) if path is not None], force=force)
+    given = {} if card is None else read_card_file(card)
     loaded = model.load()
     style = changes.applied_to(loaded.card.text)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
-    loaded = replace(loaded, card=with_about(replace(loaded.card, text=style), said))
+    loaded = replace(loaded, card=apply_card_file(replace(loaded.card, text=style), given))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
         loaded = warmed(loaded, sentences, text_name=warm.name)
