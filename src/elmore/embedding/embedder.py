@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
 from elmore.devices import choose_device
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, words_of
@@ -26,8 +27,6 @@ from elmore.text.brackets import pointed_at
 from elmore.text.checks import warnings_about
 from elmore.text.tokenizing import Tokenizer, Tokens
 
-DEFAULT_BATCH_TOKENS = 2048
-DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
 SENTENCES_CHECKED = 200
 
 

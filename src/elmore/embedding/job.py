@@ -8,7 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
-from elmore.embedding.embedder import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS, Embedder
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
+from elmore.embedding.embedder import Embedder
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.spool import COMMIT_SECONDS, EmbeddedSentence, Spool
 from elmore.errors import InputError, NotFound
