@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from elmore.errors import ElmoreError
     from elmore.model import Model, load
     from elmore.network.mix import LayerMix
+    from elmore.scoring.perplexity import perplexity
+    from elmore.scoring.substitutes import substitutes
+    from elmore.scoring.surprisal import surprisal
 
 __all__ = [
     "Elmo",
@@ -30,6 +33,9 @@ __all__ = [
     "__version__",
     "load",
     "open_vectors",
+    "perplexity",
+    "substitutes",
+    "surprisal",
 ]
 
 # Loaded on first use: importing elmore takes milliseconds and does not import torch.
@@ -42,6 +48,9 @@ _HOMES = {
     "ModelConfig": "elmore.config",
     "load": "elmore.model",
     "open_vectors": "elmore.embedding.vectors",
+    "perplexity": "elmore.scoring.perplexity",
+    "substitutes": "elmore.scoring.substitutes",
+    "surprisal": "elmore.scoring.surprisal",
 }
 
 

@@ -122,7 +122,7 @@ def test_the_card_says_what_a_file_tells_of_the_model(elmore, tmp_path: Path) ->
 
 def test_word_vectors_are_written_as_bilm_tf_dumps_them(elmore, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "allennlp"
-    vocabulary = ("--vocab", folder / "vocab_test.txt")
+    vocabulary = ("--vocabulary", folder / "vocab_test.txt")
     ended = elmore("convert", folder, "-o", tmp_path / "t.hdf5", "--format", "token-embeddings", *vocabulary)
     assert ended.code == 0
     with h5py.File(tmp_path / "t.hdf5") as ours, h5py.File(folder / "elmo_token_embeddings.hdf5") as theirs:
@@ -134,7 +134,7 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
     arguments = ("convert", "tiny-random", "-o", tmp_path / "t.hdf5", "--format", "token-embeddings")
     ended = elmore(*arguments)
     assert (ended.code, "give a vocabulary file" in ended.err) == (1, True)
-    assert elmore(*arguments, "--vocab", tmp_path / "vocab.txt").code == 0
+    assert elmore(*arguments, "--vocabulary", tmp_path / "vocab.txt").code == 0
     with h5py.File(tmp_path / "t.hdf5") as file:
         assert file["embedding"].shape == (4, 16)
 

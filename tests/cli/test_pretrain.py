@@ -171,7 +171,7 @@ def test_a_model_that_reads_one_way_is_asked_for_by_a_field_and_used_like_any(
     rows = list(
         csv.DictReader(elmore("surprisal", "-m", model, tmp_path / "text").out.splitlines(), dialect="excel-tab")
     )
-    assert all(float(row[direction]) < 0 and row[other] == row["both"] == "" for row in rows)
+    assert all(float(row[direction]) > 0 and row[other] == row["both"] == "" for row in rows)
     found = json.loads(elmore("substitutes", "-m", model, "the old [cat] sees", "--top", 3, "--json").out)
     assert (len(found[direction]), found[other], found["both"]) == (3, None, None)
     vectors = tmp_path / "vectors.npz"

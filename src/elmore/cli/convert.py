@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from elmore.cli.command import option, options_record, verb
+from elmore.cli.command import FILE, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_argument
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import NotFound
@@ -52,7 +52,7 @@ style_options = options_record(
 @option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     metavar="PATH",
     help="The folder or file to write.",
@@ -63,17 +63,17 @@ style_options = options_record(
     default="folder",
     metavar="FORMAT",
     help="folder: Elmore's own; folder-int8: a quarter of its size; hdf5: options.json and weights.hdf5; "
-    "token-embeddings: the word vectors of --vocab, one HDF5 file.",
+    "token-embeddings: the word vectors of --vocabulary, one HDF5 file.",
 )
 @option(
     "--warm",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="TEXT",
     help="Store a warm start state, made from this text.",
 )
 @option(
     "--about",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     panel=CARD,
     help="A TOML file: name, description, licence, and more.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmore.cli.command import COMPUTING, INPUT, OUTPUT, argument, option, options_record, verb
+from elmore.cli.command import COMPUTING, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
@@ -57,7 +57,7 @@ allennlp_options = options_record(
 
 
 @verb()
-@argument("source", metavar="FILE", help=TEXT_FILE_HELP)
+@argument("source", type=SOURCE, metavar="FILE", help=TEXT_FILE_HELP)
 @option(
     "--output",
     "-o",
@@ -138,10 +138,7 @@ def embed(
     from elmore.embedding.embedder import Embedder
     from elmore.progress import progress_bar
 
-    loaded = model.load()
-    verbosity.debug(
-        f"model: {loaded.card.name or loaded.card.source}, {loaded.config.parameters:,} parameters, on {loaded.device}"
-    )
+    loaded = model.load_to_run(verbosity)
     started = monotonic()
     with progress_bar("embedding", show=verbosity.show_progress) as progress:
         try:

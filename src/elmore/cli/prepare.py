@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from elmore.cli.command import INPUT, argument, option, verb
+from elmore.cli.command import INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @verb()
 @argument(
     "inputs",
+    type=SOURCE,
     nargs=-1,
     required=True,
     metavar="TEXT...",
