@@ -9,8 +9,7 @@ from torch import Tensor
 
 from elmore.kernels.reference import recur
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining import evaluation
-from elmore.pretraining.evaluation import HeldOut, evaluate
+from elmore.pretraining.heldout_perplexity import heldout_perplexity
 from elmore.pretraining.windows import WindowPlan
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
@@ -21,7 +20,7 @@ BOTH = WindowPlan(rows=4, steps=5)
 
 def evaluated(model: LanguageModel, stream: np.ndarray, plan: WindowPlan, dtype: torch.dtype = torch.float32):
     words = Speller(model.config, vocabulary=Vocabulary(TYPES)).spell(TYPES)
-    return evaluate(model, words, stream, CLASSES, plan, dtype=dtype)
+    return heldout_perplexity(model, words, stream, CLASSES, plan, dtype=dtype)
 
 
 @torch.no_grad()
@@ -44,7 +43,7 @@ def plain_loss(model: LanguageModel, words: list[int], target: list[int], direct
 
 @pytest.mark.parametrize("name", ["the whole", *ABLATIONS])
 def test_perplexities_are_those_of_a_plain_loop(name, monkeypatch):
-    monkeypatch.setattr(evaluation, "MOST_ROWS", 3)
+    monkeypatch.setattr("elmore.pretraining.heldout_perplexity.MOST_ROWS", 3)
     config = ABLATIONS.get(name, MODEL)
     # Three rows of four windows each, and not a place left over.
     stream = small_stream()[: 3 * 4 * 5 + 1]
@@ -63,12 +62,8 @@ def test_perplexities_are_those_of_a_plain_loop(name, monkeypatch):
             rows.append(plain_loss(model, words, targets, number))
         losses[direction] = torch.stack(rows).mean().item()
     assert found.tokens == 60
-    assert found.perplexities == pytest.approx({name: math.exp(loss) for name, loss in losses.items()}, rel=1e-5)
-    assert found.mean == pytest.approx(math.exp(sum(losses.values()) / len(losses)), rel=1e-5)
-
-
-def test_the_mean_is_the_geometric_one():
-    assert HeldOut(10, {"forward": 2.0, "backward": 8.0}).mean == pytest.approx(4.0)
+    assert found.parts == pytest.approx({name: math.exp(loss) for name, loss in losses.items()}, rel=1e-5)
+    assert found.score == pytest.approx(math.exp(sum(losses.values()) / len(losses)), rel=1e-5)
 
 
 def test_nothing_is_dropped_and_nothing_learnt():
@@ -96,12 +91,12 @@ def test_a_part_too_short_for_a_window_is_not_measured():
 def test_bfloat16_measures_nearly_the_same():
     model = small_model()
     exact, rounded = (evaluated(model, small_stream(20), BOTH, dtype) for dtype in (torch.float32, torch.bfloat16))
-    assert rounded.perplexities == pytest.approx(exact.perplexities, rel=0.01)
-    assert rounded.perplexities != exact.perplexities
+    assert rounded.parts == pytest.approx(exact.parts, rel=0.01)
+    assert rounded.parts != exact.parts
 
 
 def test_a_hopeless_model_has_a_perplexity_that_is_still_a_number():
     model = small_model()
     with torch.no_grad():
         model.softmax_bias[3] = 1e6
-    assert all(math.isfinite(value) for value in evaluated(model, small_stream(20), BOTH).perplexities.values())
+    assert all(math.isfinite(value) for value in evaluated(model, small_stream(20), BOTH).parts.values())

@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmore.training.watching import LEAST_LEAP, UPDATES_BEFORE, LossWatch
+from elmore.training.loss_watch import LEAST_LEAP, STEPS_BEFORE, LossWatch
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.3))
@@ -19,7 +19,7 @@ def test_a_falling_loss_that_scatters_never_leaps(seed: int, scatter: float) -> 
 
 def test_a_leap_of_either_direction_is_noticed_and_does_not_count_for_the_mean() -> None:
     watch = LossWatch()
-    for _ in range(UPDATES_BEFORE):
+    for _ in range(STEPS_BEFORE):
         assert not watch.leaps([3.4, 3.5])
     for _ in range(5):
         assert watch.leaps([3.4, 3.5 + LEAST_LEAP + 0.1])
@@ -27,7 +27,7 @@ def test_a_leap_of_either_direction_is_noticed_and_does_not_count_for_the_mean()
     assert not watch.leaps([3.4, 3.5 + LEAST_LEAP - 0.1])
 
 
-def test_in_the_first_updates_nothing_is_a_leap() -> None:
+def test_in_the_first_steps_nothing_is_a_leap() -> None:
     assert not LossWatch().leaps([1.0])
     watch = LossWatch()
-    assert not any(watch.leaps([float(n)]) for n in range(UPDATES_BEFORE))
+    assert not any(watch.leaps([float(n)]) for n in range(STEPS_BEFORE))

@@ -1,4 +1,4 @@
-"""Notice when a loss leaps: a training that goes wrong does so within a few updates, long before a number is infinite.
+"""Notice when a loss leaps: a training that goes wrong does so within a few steps, long before a number is infinite.
 
 In one real run the forward direction jumped from a perplexity of 30 to 20 million, its clipped states stuck at their
 bounds, where no gradient reaches them, and it never came back, while every number stayed finite.
@@ -7,8 +7,8 @@ bounds, where no gradient reaches them, and it never came back, while every numb
 import math
 from collections.abc import Sequence
 
-MEMORY = 0.99  # of the running mean and variance: about the last hundred updates
-UPDATES_BEFORE = 200  # seen before anything counts as a leap
+MEMORY = 0.99  # of the running mean and variance: about the last hundred steps
+STEPS_BEFORE = 200  # seen before anything counts as a leap
 LEAST_LEAP = 1.5  # nats; a perplexity more than four times as high
 DEVIATIONS = 10.0  # for small windows, whose losses scatter
 
@@ -34,7 +34,7 @@ class LossWatch:
             mean + max(LEAST_LEAP, DEVIATIONS * math.sqrt(variance))
             for mean, variance in zip(self._means, self._variances, strict=True)
         ]
-        if self._seen >= UPDATES_BEFORE and any(loss > bound for loss, bound in zip(losses, bounds, strict=True)):
+        if self._seen >= STEPS_BEFORE and any(loss > bound for loss, bound in zip(losses, bounds, strict=True)):
             return True
         self._seen += 1
         for number, loss in enumerate(losses):

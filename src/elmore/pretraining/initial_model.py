@@ -1,4 +1,4 @@
-"""What a training begins with: first values for a new model, or the values of a model that is there (fine-tuning).
+"""The model that a training begins with: a new one with first values, or one that is there (fine-tuning).
 
 A model that is there may have a softmax over the corpus's own vocabulary, and then keeps it. Otherwise it gets a fresh
 one, which first learns alone for a while: a random softmax would drive the rest of the model out of its place.
@@ -25,8 +25,8 @@ MOST_FROZEN_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beginning:
-    """A model before its first update, and how it reads the words of a corpus."""
+class InitialModel:
+    """A model before its first step, and how it reads the words of a corpus."""
 
     recipe: Recipe
     model: LanguageModel
@@ -47,12 +47,12 @@ def new_model(
     *,
     characters: Mapping[str, int] | None = None,
     init: Mapping[str, Any] | None = None,
-) -> Beginning:
+) -> InitialModel:
     """A model of the recipe's shape with first values; a run that goes on puts those of its checkpoint over them."""
     vocabulary = _vocabulary(corpus, recipe.model)
     model = LanguageModel(recipe.model, classes=len(vocabulary))
     initialize(model, torch.Generator().manual_seed(recipe.training.seed))
-    return Beginning(
+    return InitialModel(
         recipe=recipe,
         model=model,
         speller=Speller(recipe.model, vocabulary=vocabulary, characters=characters),
@@ -62,7 +62,7 @@ def new_model(
     )
 
 
-def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> Beginning:
+def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
     """The values of a model, whose shape replaces the recipe's."""
     vocabulary = _vocabulary(corpus, model.config)
     name = model.card.name or model.card.source or "the model"
@@ -82,7 +82,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> Beginning:
         )
     if not keeps_softmax:
         recipe = _with_frozen_steps(recipe, corpus)
-    beginning = new_model(
+    initial = new_model(
         replace(recipe, model=model.config),
         corpus,
         characters=model.characters,
@@ -94,14 +94,14 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> Beginning:
             "softmax": "its own" if keeps_softmax else "fresh",
         },
     )
-    beginning.model.network.load_state_dict(model.network.state_dict())
+    initial.model.network.load_state_dict(model.network.state_dict())
     if keeps_softmax:
         assert model.softmax is not None
         softmax = model.softmax()
         with torch.no_grad():
-            beginning.model.softmax_weight.copy_(softmax["weight"])
-            beginning.model.softmax_bias.copy_(softmax["bias"])
-    return beginning
+            initial.model.softmax_weight.copy_(softmax["weight"])
+            initial.model.softmax_bias.copy_(softmax["bias"])
+    return initial
 
 
 def reading_words(recipe: Recipe, corpus: Corpus) -> Recipe:
@@ -123,7 +123,7 @@ def _vocabulary(corpus: Corpus, config: ModelConfig) -> Vocabulary:
 
 
 def _with_frozen_steps(recipe: Recipe, corpus: Corpus) -> Recipe:
-    """As many steps of the softmax alone as the recipe asks for, else an epoch, at most a thousand."""
+    """As many steps for the softmax alone as the recipe asks for, else an epoch, at most a thousand."""
     training = recipe.training
     if training.frozen_steps:
         return recipe
