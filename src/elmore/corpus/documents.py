@@ -29,8 +29,6 @@ CUT_LINES = 100
 LOOKAHEAD_LINES = 10_000
 LOOKAHEAD_CHARACTERS = 1 << 24
 
-BLOCK_CHARACTERS = 1 << 19
-
 
 def read_documents(
     path: str,
@@ -75,7 +73,7 @@ def common_format(files: Sequence[str], format: CorpusFormat | None = None) -> C
     return "fasta" if "fasta" in by_format else "text"
 
 
-def blocks_of(lines: Iterable[str], *, characters: int = BLOCK_CHARACTERS) -> Iterator[str]:
+def blocks_of(lines: Iterable[str], *, characters: int) -> Iterator[str]:
     r"""Join lines into pieces of about this size, the unit of work that one process hands another.
 
     >>> list(blocks_of(["", "one", "two", "", "three"], characters=8))
