@@ -99,7 +99,13 @@ def test_a_warm_start_is_stored_and_used(elmore, tmp_path: Path, tiny: Embedder)
 def test_the_card_says_what_it_was_told_of_the_text(elmore, tmp_path: Path) -> None:
     told = ("--tokenizer", "whitespace", "--language", "de", "--lowercase", "--escape")
     elmore("convert", "tiny-random", "-o", tmp_path / "one", *told)
-    expected = {"tokenizer": "whitespace", "language": "de", "lowercase": True, "escape": True}
+    expected = {
+        "tokenizer": "whitespace",
+        "tokenizer_version": 1,
+        "language": "de",
+        "lowercase": True,
+        "escape": True,
+    }
     assert json.loads((tmp_path / "one" / "card.json").read_text())["text"] == expected
     elmore("convert", tmp_path / "one", "-o", tmp_path / "two", "--no-lowercase")
     expected["lowercase"] = False

@@ -31,7 +31,13 @@ def test_json_holds_every_detail_under_the_names_the_code_uses(elmore) -> None:
     told = json.loads(elmore("info", "tiny-random", "--json").out)
     model = load("tiny-random")
     assert told["config"] == json.loads(json.dumps(model.config.to_dict()))
-    assert told["card"]["text"] == {"tokenizer": "moses", "language": "en", "lowercase": False, "escape": False}
+    assert told["card"]["text"] == {
+        "tokenizer": "moses",
+        "tokenizer_version": 1,
+        "language": "en",
+        "lowercase": False,
+        "escape": False,
+    }
     assert (told["dim"], told["num_layers"], told["parameters"]) == (32, 3, 36936)
     assert (told["vocabulary"], told["softmax"], told["mixes"]) == (None, False, 0)
     assert told["sha256"] == model.fingerprint()

@@ -11,6 +11,8 @@ from elmore.corpus.corpus import FILES, Corpus, CorpusWriter
 from elmore.errors import ElmoreError, FormatError, NotFound
 from elmore.text.style import TextStyle
 
+TEXT = {"tokenizer": "whitespace", "tokenizer_version": 2, "language": "de", "lowercase": True, "escape": False}
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -24,8 +26,7 @@ def folder(tmp_path: Path) -> Path:
     writer.numbers("counts.bin", np.array([3, 0, 2, 1]), "<u8")
     writer.words("vocabulary.txt", ["<S>", "</S>", "<UNK>", "b"])
     writer.numbers("classes.bin", np.array([0, 1, 3, 2]), "<u4")
-    text = {"tokenizer": "whitespace", "language": "de", "lowercase": True, "escape": False}
-    writer.manifest({"text": text, "parts": {"train": {}, "heldout": {}}})
+    writer.manifest({"text": TEXT, "parts": {"train": {}, "heldout": {}}})
     return tmp_path
 
 
@@ -38,8 +39,13 @@ def test_a_corpus_is_read_back_as_it_was_written(folder):
     assert corpus.counts.tolist() == [3, 0, 2, 1]
     assert corpus.classes.tolist() == [0, 1, 3, 2]
     assert corpus.vocabulary.words == ("<S>", "</S>", "<UNK>", "b")
-    assert corpus.style == TextStyle(tokenizer="whitespace", language="de", lowercase=True)
+    assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2, language="de", lowercase=True)
     assert list(corpus.manifest["files"]) == list(FILES)
+
+
+def test_a_manifest_that_does_not_name_the_version_of_its_tokeniser_means_the_first(folder):
+    change(folder / "manifest.json", text={name: value for name, value in TEXT.items() if name != "tokenizer_version"})
+    assert Corpus.open(folder).style.tokenizer_version == 1
 
 
 def test_the_files_hold_what_the_format_says(folder):
@@ -83,6 +89,7 @@ DAMAGE = [
     (lambda folder: change(folder / "manifest.json", files=None), FormatError, "manifest.json: lacks 'files'"),
     (lambda folder: change(folder / "manifest.json", files={}), FormatError, "train.bin: is not listed"),
     (lambda folder: change(folder / "manifest.json", text={"tokenizer": "x"}), FormatError, "describes the text as"),
+    (lambda folder: change(folder / "manifest.json", text={**TEXT, "tokenizer_version": 3}), FormatError, "version 3"),
     (lambda folder: (folder / "classes.bin").unlink(), NotFound, "classes.bin: is missing"),
     *((resize(name), FormatError, rf"{name}: has \d+ bytes instead of \d+") for name in FILES),
     (with_tables(train=b"\2\0\0\0"), FormatError, "train.bin: does not begin and end with a boundary"),

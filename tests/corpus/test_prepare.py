@@ -66,7 +66,7 @@ def test_a_small_corpus_comes_out_as_worked_out_by_hand(file, tmp_path):
     assert corpus.heldout.tolist() == [0, 6, 4, 5, 0, 6, 7, 0]
     assert corpus.vocabulary.words == ("<S>", "</S>", "<UNK>", "a", "bird")
     assert corpus.classes.tolist() == [0, 1, 3, 4, 2, 2, 2, 2]
-    assert corpus.style == TextStyle(tokenizer="whitespace")
+    assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2)
     manifest = corpus.manifest
     assert manifest["parts"] == {
         "train": {
@@ -153,7 +153,7 @@ def test_running_text_gives_the_sentences_that_embedding_would_read(shared, tmp_
     lines = islice(read_lines(shared / "data" / "text" / "news-01.txt.xz"), 150)
     source.write_text("\n".join(lines), encoding="utf-8")
     corpus = prepare([str(source)], tmp_path / "out", heldout=0)
-    expected = [sentence.words for _, sentence in read_sentences(source, style=TextStyle())]
+    expected = [sentence.words for _, sentence in read_sentences(source, style=TextStyle(tokenizer_version=2))]
     assert sentences(corpus, "train") == expected
     assert corpus.heldout.tolist() == [0]
 
@@ -183,7 +183,7 @@ def test_packed_files_folders_and_standard_input_are_the_same_corpus(file, tmp_p
 def test_proteins_are_read_a_residue_a_word(file, tmp_path):
     corpus = prepare([file(">a\nMKV\n>b\nMM\n", "p.fasta")], tmp_path / "out", heldout=0.1)
     assert sorted([*sentences(corpus, "train"), *sentences(corpus, "heldout")]) == [["M", "K", "V"], ["M", "M"]]
-    assert corpus.style == TextStyle(tokenizer="characters")
+    assert corpus.style == TextStyle(tokenizer="characters", tokenizer_version=2)
     with pytest.raises(InputError, match="--lowercase is for text"):
         prepare([file(">a\nMKV\n", "p.fasta")], tmp_path / "other", lowercase=True)
 
@@ -191,7 +191,7 @@ def test_proteins_are_read_a_residue_a_word(file, tmp_path):
 def test_lower_case_is_noted_in_the_style(file, tmp_path):
     corpus = prepare([file("The END\n\nthe end")], tmp_path / "out", lowercase=True, language="de", heldout=0)
     assert corpus.types[2:] == ["end", "the"]
-    assert corpus.style == TextStyle(language="de", lowercase=True)
+    assert corpus.style == TextStyle(tokenizer_version=2, language="de", lowercase=True)
 
 
 def test_a_vocabulary_from_a_file_is_taken_as_it_is(file, tmp_path):
@@ -288,3 +288,8 @@ def test_the_manifest_is_plain_json_without_a_trace_of_time_or_machine(file, tmp
         prepare([source], tmp_path / str(number))
     assert content(tmp_path / "1") == content(tmp_path / "2")
     assert json.loads((tmp_path / "1" / "manifest.json").read_text(encoding="utf-8"))["format"] == "elmore-corpus"
+
+
+def test_text_without_blanks_between_words_is_told_by_the_one_who_speaks(file, tmp_path):
+    with pytest.warns(InputWarning, match="in a script without blanks between words"):
+        prepare([file("我们去北京。\n\n我们去北京。\n")], tmp_path / "out", heldout=0)

@@ -55,7 +55,7 @@ def whole() -> Checkpoint:
             description="Für alle Fälle, 東京 \ud800",
             start_state="warm",
             start_state_from="a text",
-            text=TextStyle(tokenizer="whitespace", language="tr", lowercase=True),
+            text=TextStyle(tokenizer="whitespace", tokenizer_version=2, language="tr", lowercase=True),
             extra={"nested": {"numbers": [1, 2.5, None]}},
         ),
     )
@@ -271,7 +271,16 @@ WRONG = {
         change_json("card.json", text={"tokenizer": "bpe"}),
         r"card\.json: text\.tokenizer is 'bpe'",
     ),
+    "a tokeniser of the future": (
+        change_json("card.json", text={"tokenizer_version": 3}),
+        r"card\.json: text\.tokenizer_version is 3; this program knows 1, 2",
+    ),
 }
+
+
+def test_a_card_that_does_not_name_the_version_of_its_tokeniser_means_the_first(written: Path) -> None:
+    change_json("card.json", text={"tokenizer": "moses"})(written)
+    assert read(written).card.text.tokenizer_version == 1
 
 
 @pytest.mark.parametrize("wrong", WRONG)

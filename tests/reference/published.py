@@ -83,7 +83,13 @@ class PublishedModel:
         """The context-independent vector of a token, of size P (2.1, 2.3)."""
         if "char_cnn" not in self.options:
             return _below_zeros(self.weights["embedding"])[self.input_ids(token)]
-        x = _below_zeros(self.weights["char_embed"])[self.input_ids(token)]
+        ids = self.input_ids(token)
+        assert isinstance(ids, list)
+        return self.character_vector(ids)
+
+    def character_vector(self, ids: Sequence[int]) -> Array:
+        """The vector of a token from its input ids; 0 reads the row of zeros (2.1)."""
+        x = _below_zeros(self.weights["char_embed"])[list(ids)]
         cnn = self.options["char_cnn"]
         h = np.concatenate(
             [

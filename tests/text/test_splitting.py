@@ -89,3 +89,31 @@ def test_a_paragraph_of_a_megabyte_is_cut_like_a_small_one():
     spans = split_sentences("The cät sat. Did it? " * 50_000)
     assert len(spans) == 100_000
     assert {span.text for span in spans} == {"The cät sat.", "Did it?"}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "See Vol. 3 of it.",
+        "See vol. III of it.",
+        "In Eq. 4 and Sect. 5.2 it is.",
+        "1. First do this.",
+        "12. Then that.",
+        "A. Go home.",
+        "iv. Go home.",
+    ],
+)
+def test_a_number_and_what_it_counts_stand_in_one_sentence(sentence):
+    assert [span.text for span in split_sentences(f"{sentence} Then go.")] == [sentence, "Then go."]
+    if sentence[0] in "S1I":
+        assert split_sentences(f"Why? {sentence}")[-1].text == sentence
+
+
+def test_a_number_or_letter_that_ends_a_sentence_ends_it():
+    for text in ("It cost $1. First we go.", "It was I. He left.", "Who was it? I. He left.", "Was it vol. He left."):
+        assert split_sentences(text)[-1].text in ("First we go.", "He left.")
+
+
+def test_version_1_cuts_where_the_splitter_does():
+    texts = [span.text for span in split_sentences("1. See Vol. 3 of it.", version=1)]
+    assert texts == ["1.", "See Vol.", "3 of it."]

@@ -39,10 +39,13 @@ texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=12).map(
 styles = st.builds(
     TextStyle,
     tokenizer=st.sampled_from(["moses", "whitespace", "characters"]),
+    tokenizer_version=st.just(1),  # test_moses has the other
     language=st.sampled_from(["en", "fr", "de", "ta"]),
     lowercase=st.booleans(),
     escape=st.booleans(),
 )
+
+pytestmark = pytest.mark.filterwarnings("ignore:the text is in a script without blanks")
 
 
 @given(text=texts, style=styles)
@@ -139,6 +142,16 @@ def test_a_language_moses_does_not_know_is_said_once():
 def test_a_language_is_an_iso_code(language):
     with pytest.raises(InputError, match=f"ISO code such as 'en' or 'de', and is {language!r}"):
         Tokenizer(TextStyle(language=language))
+
+
+def test_a_version_that_is_not_known_is_refused():
+    with pytest.raises(InputError, match="version 3 of the tokeniser is asked for, and this program has 1 and 2"):
+        Tokenizer(TextStyle(tokenizer_version=3))
+
+
+def test_the_version_of_the_style_decides():
+    for version, words in ((1, ["don", "’", "t", ":", ")"]), (2, ["don", "'t", ":)"])):
+        assert Tokenizer(TextStyle(tokenizer_version=version)).tokenize("don’t :)").words == words
 
 
 def test_a_tokenizer_travels_to_worker_processes():

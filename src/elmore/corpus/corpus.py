@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from elmore.errors import FormatError, NotFound, error_context, shortened
-from elmore.text.style import TOKENIZERS, TextStyle
+from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle
 from elmore.text.vocabulary import Vocabulary
 
 FORMAT, VERSION = "elmore-corpus", 1
@@ -186,9 +186,12 @@ def _read_types(path: Path) -> list[str]:
 
 
 def _style(values: dict[str, Any], path: Path) -> TextStyle:
+    values = {"tokenizer_version": 1, **values}  # older manifests do not say it
     known = {field.name for field in fields(TextStyle)}
     if values.keys() != known or values["tokenizer"] not in TOKENIZERS:
         raise _damaged(path, f"describes the text as {values}, where {', '.join(sorted(known))} are to stand")
+    if values["tokenizer_version"] not in TOKENIZER_VERSIONS:
+        raise _damaged(path, f"names version {values['tokenizer_version']!r} of the tokeniser, which is not known here")
     return TextStyle(**values)
 
 

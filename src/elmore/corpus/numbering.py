@@ -120,5 +120,8 @@ def _numbers() -> defaultdict[str, int]:
 
 def _sentences(line: str, style: TextStyle) -> Iterable[str]:
     if style.tokenizer == "moses":
-        return [sentence.text for sentence in split_sentences(line, language=style.language)]
+        return [
+            sentence.text
+            for sentence in split_sentences(line, language=style.language, version=style.tokenizer_version)
+        ]
     return (line,)

@@ -26,7 +26,8 @@ from elmore.corpus.type_table import TypeTable
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.progress import Progress
 from elmore.text.inputs import CorpusFormat, Inputs, find_inputs
-from elmore.text.style import TextStyle, TokenizerName
+from elmore.text.scripts import warn_about_unsegmented
+from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenizerName
 from elmore.text.tokenizing import Tokenizer
 from elmore.text_files import DecodingErrors, name_of
 from elmore.version import __version__
@@ -63,7 +64,7 @@ def prepare(
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
         lines = _lines(found, errors, draft.dropped)
-        draft.write(blocks_of(lines), style=style, workers=workers or _cores(), progress=progress)
+        draft.write(_checked(blocks_of(lines), style), style=style, workers=workers or _cores(), progress=progress)
         if not draft.documents:
             raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
         held = held_out(draft.documents, share=heldout, seed=seed)
@@ -117,7 +118,9 @@ def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle
     if format == "fasta" and lowercase:
         raise InputError("--lowercase is for text; the residues of FASTA are read in capitals")
     tokenizers: dict[CorpusFormat, TokenizerName] = {"text": "moses", "tokenized": "whitespace", "fasta": "characters"}
-    style = TextStyle(tokenizer=tokenizers[format], language=language, lowercase=lowercase)
+    style = TextStyle(
+        tokenizer=tokenizers[format], tokenizer_version=TOKENIZER_VERSION, language=language, lowercase=lowercase
+    )
     # Tried out here, so that what it has to say about the language is said before the work, and once.
     Tokenizer(style).tokenize("")
     return style
@@ -131,6 +134,14 @@ def _cores() -> int:
 def _lines(found: Inputs, errors: DecodingErrors, dropped: Counter[str]) -> Iterator[str]:
     for file in found.files:
         yield from read_documents(file, format=found.format, errors=errors, dropped=dropped)
+
+
+def _checked(blocks: Iterator[str], style: TextStyle) -> Iterator[str]:
+    """Pass blocks on; here because the processes that tokenise them do not speak."""
+    for block in blocks:
+        if style.tokenizer == "moses":
+            warn_about_unsegmented(block)
+        yield block
 
 
 def _write_streams(writer: CorpusWriter, draft: Draft, held: NDArray[np.bool_], types: TypeTable) -> None:

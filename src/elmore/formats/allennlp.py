@@ -181,18 +181,26 @@ def _count(stored: Mapping[str, Tensor], before: str, after: str) -> int:
 
 def tensors_of_state_dict(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
     """The tensors of a biLM whose names begin with `prefix`; their biases are complete, forget bias included."""
+    return {
+        **word_encoder_tensors(stored, f"{prefix}_token_embedder.", config),
+        **lstm(stored, f"{prefix}_elmo_lstm.", config),
+    }
+
+
+def word_encoder_tensors(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+    """The tensors of a biLM's word encoder, whose names begin with `prefix`."""
     characters = config.characters
     if characters is None:
         raise FormatError("the options describe a model that reads words, the weights one that reads characters")
-    words = f"{prefix}_token_embedder."
-    table = take(stored, f"{words}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim)
+    table = take(stored, f"{prefix}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim)
     return {
         "words.characters": table[1:].contiguous(),
-        **convolutions(stored, f"{words}char_conv_", characters),
-        **highways(stored, f"{words}_highways._layers.", characters),
-        "words.projection.weight": take(stored, f"{words}_projection.weight", config.vector_dim, config.token_features),
-        "words.projection.bias": take(stored, f"{words}_projection.bias", config.vector_dim),
-        **lstm(stored, f"{prefix}_elmo_lstm.", config),
+        **convolutions(stored, f"{prefix}char_conv_", characters),
+        **highways(stored, f"{prefix}_highways._layers.", characters),
+        "words.projection.weight": take(
+            stored, f"{prefix}_projection.weight", config.vector_dim, config.token_features
+        ),
+        "words.projection.bias": take(stored, f"{prefix}_projection.bias", config.vector_dim),
     }
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from elmore.config import ModelConfig, tensor_shapes
 from elmore.errors import FormatError, shortened
-from elmore.text.style import TOKENIZERS, TextStyle
+from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle
 from elmore.text.vocabulary import Vocabulary
 
 
@@ -100,6 +100,12 @@ def _text_style(values: Any) -> TextStyle:
     values = _known(TextStyle, values)
     if values.get("tokenizer", "moses") not in TOKENIZERS:
         raise FormatError(f"text.tokenizer is {values['tokenizer']!r}; it must be one of {', '.join(TOKENIZERS)}")
+    version = values.get("tokenizer_version", 1)
+    if type(version) is not int or version not in TOKENIZER_VERSIONS:
+        raise FormatError(
+            f"text.tokenizer_version is {version!r}; this program knows {', '.join(map(str, TOKENIZER_VERSIONS))}, "
+            "a newer elmore may know it"
+        )
     for name in ("lowercase", "escape"):
         if not isinstance(values.get(name, False), bool):
             raise FormatError(f"text.{name} is {values[name]!r}; it must be true or false")

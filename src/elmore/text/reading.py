@@ -63,7 +63,7 @@ def read_sentences(
     lines = enumerate(read_lines(path, errors=errors), start=1)
     match format or format_of(path):
         case "text":
-            found = _split_lines(lines, style.language) if split else _whole_lines(lines)
+            found = _split_lines(lines, style) if split else _whole_lines(lines)
             wanted = _part(found, part, parts, after, name)
             return _with_words(wanted, lambda text: tokenizer.tokenize(text).words)
         case "tokenized":
@@ -141,9 +141,9 @@ def _whole_lines(lines: _Lines) -> _Found[str]:
         yield line, "", number
 
 
-def _split_lines(lines: _Lines, language: str) -> _Found[str]:
+def _split_lines(lines: _Lines, style: TextStyle) -> _Found[str]:
     for number, line in lines:
-        for sentence in split_sentences(line, language=language):
+        for sentence in split_sentences(line, language=style.language, version=style.tokenizer_version):
             yield sentence.text, "", number
 
 

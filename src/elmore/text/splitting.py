@@ -4,6 +4,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from elmore.text.style import TOKENIZER_VERSION
+
 
 class SentenceSpan(NamedTuple):
     """A sentence, and the characters [start, end) of the paragraph it is."""
@@ -13,16 +15,19 @@ class SentenceSpan(NamedTuple):
     end: int
 
 
-def split_sentences(text: str, *, language: str = "en") -> list[SentenceSpan]:
+def split_sentences(text: str, *, language: str = "en", version: int = TOKENIZER_VERSION) -> list[SentenceSpan]:
     """Cut a paragraph into its sentences, blanks around them left out.
 
     Languages are named by their ISO codes; one that the splitter does not know is treated like a relative or English.
+    `version` is the tokeniser's: 1 takes the splitter's cuts as they are, 2 knows "Vol. 3" and the number of a list
+    item, as in "1. First", for parts of a sentence.
 
     >>> split_sentences("Dr. Smith took a bow. Why?")
     [SentenceSpan(text='Dr. Smith took a bow.', start=0, end=21), SentenceSpan(text='Why?', start=22, end=26)]
     """
     # The splitter only says where to cut. The sentences are cut from the text itself, so that none can be lost.
-    cuts = [*_starts(text, language), len(text)]
+    starts = _starts(text, language)
+    cuts = [*(starts if version == 1 else _without_cuts_at_numbers(text, starts)), len(text)]
     sentences = []
     for first, stop in pairwise(cuts):
         piece = text[first:stop]
@@ -54,3 +59,34 @@ def _starts(text: str, language: str) -> list[int]:
             starts.add(start)
             end = start + len(piece)
     return sorted(starts)
+
+
+# What is cited with a number, in English and German.
+_COUNTED = re.compile(
+    r"\b(?:[Vv]ols?|[Nn]rs?|Nos?|[Ff]igs?|[Tt]ab|[Ee]qs?|[Ss]ect?s?|[Cc]h|[Cc]haps?|[Pp]t|[Pp]p?|[Bb]k|[Oo]p|[Aa]rt|[Rr]efs?|"
+    r"[Vv]er|[Bb]d|[Aa]bb|[Cc]a|approx)\.\s*\Z"
+)
+_NUMBER = re.compile(r"[0-9]|[IVXLC]+\b")
+_NUMBERED_ITEM = re.compile(r"\s*[0-9]{1,3}\.\s*")
+_LETTERED_ITEM = re.compile(r"\s*(?:[A-Za-z]|[ivxIVX]{1,5})\.\s*")
+
+
+def _without_cuts_at_numbers(text: str, starts: list[int]) -> list[int]:
+    """The starts, less those between a counted thing and its number, and behind the number of an item."""
+    kept: list[int] = []
+    for start in starts:
+        if not kept or not (_is_item(text, kept[-1], start) or _is_counted(text, kept[-1], start)):
+            kept.append(start)
+    return kept
+
+
+def _is_item(text: str, start: int, end: int) -> bool:
+    # A letter counts items only where a line begins; elsewhere it may be an answer.
+    begins_line = start == 0 or "\n" in text[max(start - 2, 0) : start]
+    return bool(
+        _NUMBERED_ITEM.fullmatch(text, start, end) or (begins_line and _LETTERED_ITEM.fullmatch(text, start, end))
+    )
+
+
+def _is_counted(text: str, start: int, end: int) -> bool:
+    return bool(_COUNTED.search(text, max(start, end - 12), end) and _NUMBER.match(text, end))

@@ -6,12 +6,16 @@ from typing import Literal
 TokenizerName = Literal["moses", "whitespace", "characters"]
 TOKENIZERS: tuple[TokenizerName, ...] = ("moses", "whitespace", "characters")
 
+TOKENIZER_VERSION = 2  # of new corpora, and so of models trained on them
+TOKENIZER_VERSIONS = (1, 2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextStyle:
     """What a model expects of its text; stands in its card."""
 
     tokenizer: TokenizerName = "moses"  # "characters": every symbol is a token, as in proteins
+    tokenizer_version: int = 1  # what a card that does not say means; see `moses` for what differs
     language: str = "en"  # chooses abbreviations and clitics for tokeniser and splitter
     lowercase: bool = False
     escape: bool = False  # &apos; for ', as some Moses pipelines left it

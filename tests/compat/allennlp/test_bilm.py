@@ -50,7 +50,7 @@ def test_word_ids_alone_decide_if_all_are_cached(tiny_pair: Any) -> None:
     bilm.reset_states()
     by_number = bilm(batch_to_ids([["other", "words"]]), torch.tensor([[1, 2]]))
     for spelt, cached in zip(by_spelling["activations"], by_number["activations"], strict=True):
-        torch.testing.assert_close(cached, spelt, rtol=0, atol=1e-6)
+        torch.testing.assert_close(cached, spelt, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("word_ids", [[[1, 3]], [[-1, 2]]])

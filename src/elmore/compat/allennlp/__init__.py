@@ -16,6 +16,7 @@ torch.Size([2, 5, 50])
 
 from elmore.compat.allennlp.bilm import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 from elmore.compat.allennlp.bilm import ElmoBiLm as _ElmoBiLm  # noqa: F401 (private there, and imported all the same)
+from elmore.compat.allennlp.character_encoder import ElmoCharacterEncoder as _ElmoCharacterEncoder  # noqa: F401
 from elmore.compat.allennlp.character_ids import batch_to_ids
 from elmore.compat.allennlp.elmo import Elmo, ElmoTokenEmbedder
 from elmore.compat.allennlp.embedder import ElmoEmbedder

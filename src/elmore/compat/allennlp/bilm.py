@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from elmore.compat.allennlp.character_encoder import CharacterEncoder, encode_words, load_character_model
 from elmore.compat.allennlp.character_ids import batch_of_ids, batch_of_words
-from elmore.compat.allennlp.state_dict import rename_parameters
+from elmore.compat.allennlp.state_dict import rename_bilm
 from elmore.config import ModelConfig
 from elmore.errors import InputError
-from elmore.model import load
 from elmore.network.layers import Layers
 from elmore.network.state import State
 from elmore.sources.published import PUBLISHED
@@ -47,12 +47,7 @@ class ElmoBiLm(nn.Module):
         vocab_to_cache: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        model = load(options=options_file, weights=weight_file)
-        alphabet = model.speller.alphabet
-        # At full width, as the ids that come in have it.
-        boundaries = alphabet.spell([model.config.begin, model.config.end]) if alphabet else None
-        if boundaries is None:
-            raise InputError(f"{weight_file} is a model that reads whole words; open it with elmore.Embedder")
+        model, boundaries = load_character_model(options_file, weight_file)
         self.network = model.network.requires_grad_(requires_grad)
         self.speller = model.speller
         self.num_layers = model.config.num_layers
@@ -62,13 +57,18 @@ class ElmoBiLm(nn.Module):
         self.register_buffer("_boundaries", boundaries, persistent=False)
         self.register_buffer("_bos_embedding", None, persistent=False)
         self.register_buffer("_eos_embedding", None, persistent=False)
-        self.register_load_state_dict_pre_hook(rename_parameters)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(rename_bilm)  # type: ignore[no-untyped-call]
         if vocab_to_cache:
             self.create_cached_cnn_embeddings(vocab_to_cache)
 
     @property
     def device(self) -> torch.device:
         return self._boundaries.device
+
+    @property
+    def _token_embedder(self) -> CharacterEncoder:
+        """Its word encoder, by AllenNLP's name."""
+        return CharacterEncoder(self.network.words, self._boundaries, output_dim=self.network.config.vector_dim)
 
     def get_output_dim(self) -> int:
         return self.network.config.dim
@@ -95,7 +95,7 @@ class ElmoBiLm(nn.Module):
 
     def read(self, batch: Batch) -> Layers:
         """Read a batch, starting each row where it ended last time."""
-        return self._carry_on(self.network.words(batch.inputs), batch)
+        return self._carry_on(encode_words(self.network.words, batch.inputs), batch)
 
     def reset_states(self, mask: Tensor | None = None) -> None:
         """Forget what was read before: all of it, or the rows that a boolean mask names."""

@@ -8,6 +8,7 @@ from itertools import islice
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from elmore.errors import InputError
 from elmore.text.batch import Batch
@@ -15,6 +16,7 @@ from elmore.text.spelling import ByteAlphabet, WordInputs
 
 WIDTH = 50  # of a word; AllenNLP knows no other
 LARGEST_ID = 261
+NO_CHARACTER = 261  # to the network, one more than the last it knows; an id of 0 inside a word
 
 
 def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
@@ -52,12 +54,26 @@ def tokenized(batch: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def batch_of_ids(ids: Tensor, *, boundaries: Tensor) -> Batch:
     """What the network reads, from ids (B, n, M); `boundaries` (2, M) spell the begin and the end of a sentence."""
-    _check(ids, width=boundaries.shape[1])
-    mask = (ids > 0).any(dim=-1)
-    words, numbers = torch.unique(ids[mask] - 1, dim=0, return_inverse=True)
-    if (words < 0).any():
-        raise InputError(f"a character id is 0 inside a word; fill words up with {LARGEST_ID}, as batch_to_ids does")
+    mask = _mask(ids, width=boundaries.shape[1])
+    words, numbers = distinct_words(ids[mask])
     return _arranged(WordInputs(torch.cat([boundaries, words]), None), numbers, mask)
+
+
+def add_boundaries(ids: Tensor, *, boundaries: Tensor) -> tuple[Tensor, Tensor]:
+    """Ids (B, n + 2, M) with the boundaries (2, M) put around each sentence of ids (B, n, M), and their mask."""
+    mask = _mask(ids, width=boundaries.shape[1])
+    lengths = _lengths(mask)
+    begin, end = boundaries + 1
+    around = pad(ids, (0, 0, 1, 1))
+    around[:, 0] = begin
+    around[torch.arange(len(ids), device=ids.device), lengths + 1] = end
+    return around, (around > 0).any(dim=-1)
+
+
+def distinct_words(ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Of word ids (N, M) the distinct rows (W, M) as the network counts characters, and the row (N,) of each word."""
+    words, rows = torch.unique(ids, dim=0, return_inverse=True)
+    return torch.where(words > 0, words - 1, NO_CHARACTER), rows
 
 
 def batch_of_words(word_ids: Tensor) -> tuple[Batch, Tensor]:
@@ -70,7 +86,8 @@ def batch_of_words(word_ids: Tensor) -> tuple[Batch, Tensor]:
     return _arranged(WordInputs(None, None), numbers, mask), distinct
 
 
-def _check(ids: Tensor, *, width: int) -> None:
+def _mask(ids: Tensor, *, width: int) -> Tensor:
+    """(B, n) true where there is a word."""
     if ids.dim() != 3 or ids.shape[-1] != width:
         advice = "as batch_to_ids makes them" if width == WIDTH else "so read it with elmore.Elmo or an ElmoEmbedder"
         raise InputError(
@@ -78,13 +95,19 @@ def _check(ids: Tensor, *, width: int) -> None:
         )
     if ids.is_floating_point() or ((ids < 0) | (ids > LARGEST_ID)).any():
         raise InputError(f"character ids must be whole numbers from 0 to {LARGEST_ID}, as batch_to_ids makes them")
+    return (ids > 0).any(dim=-1)
+
+
+def _lengths(mask: Tensor) -> Tensor:
+    """(B,) how many words each sentence has, by its mask (B, n)."""
+    lengths = mask.sum(dim=1)
+    if (mask != (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None])).any():
+        raise InputError("padding stands before or between words; it must follow the last word of a sentence")
+    return lengths
 
 
 def _arranged(inputs: WordInputs, numbers: Tensor, mask: Tensor) -> Batch:
     """Put the boundaries, numbered 0 and 1, around the words (numbered from 0) of each row of the mask (B, n)."""
-    lengths = mask.sum(dim=1)
-    if (mask != (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None])).any():
-        raise InputError("padding stands before or between words; it must follow the last word of a sentence")
     words = iter((numbers + 2).tolist())
-    rows = [[0, *islice(words, length), 1] for length in lengths.tolist()]
+    rows = [[0, *islice(words, length), 1] for length in _lengths(mask).tolist()]
     return Batch.of_rows(rows, inputs).to(mask.device)
