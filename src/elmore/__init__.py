@@ -14,6 +14,7 @@ from elmore.version import __version__
 if TYPE_CHECKING:
     from elmore.config import ModelConfig
     from elmore.embedding.elmo import Elmo
+    from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
     from elmore.embedding.vectors import open_vectors
     from elmore.errors import ElmoreError
@@ -28,6 +29,7 @@ __all__ = [
     "Model",
     "ModelConfig",
     "__version__",
+    "embed_file",
     "load",
     "open_vectors",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "LayerMix": "elmore.network.mix",
     "Model": "elmore.model",
     "ModelConfig": "elmore.config",
+    "embed_file": "elmore.embedding.embed_file",
     "load": "elmore.model",
     "open_vectors": "elmore.embedding.vectors",
 }

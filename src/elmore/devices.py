@@ -6,6 +6,8 @@ import torch
 
 from elmore.errors import InputError
 
+CPU = torch.device("cpu")
+
 # A process that was forked from this one has another.
 _PROCESS = os.getpid()
 
@@ -36,7 +38,7 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     return device
 
 
-def allow_forked_process(device: torch.device) -> None:
+def allow_forked_process(device: torch.device = CPU) -> None:
     """Make torch usable in a process that was forked from one that uses it; where that cannot be, an error.
 
     The child of a fork has its parent's record of threads, and none of the threads: whatever is shared among them waits

@@ -216,7 +216,7 @@ def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path
         (["--options-file", "a.json"], "give a model's name, or both options and weights"),
         (["--forget-sentences"], "--forget-sentences and --use-sentence-keys belong to --layout allennlp"),
         (["--tokenized", "--input-format", "fasta"], "--tokenized and --input-format fasta contradict each other"),
-        (["--layout", "allennlp", "-o", "v.npz"], "v.npz: --layout allennlp is a layout of HDF5 files"),
+        (["--layout", "allennlp", "-o", "v.npz"], "v.npz: the layout of AllenNLP is one of HDF5 files"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(elmore, text: Path, options, complaint: str) -> None:
@@ -303,14 +303,15 @@ class TestStopped:
 
     def test_what_cannot_be_gone_on_with_is_not_kept(self, stopped) -> None:
         ended = stopped("--state", "carry", "--batch-size", "2", after=350)
-        assert ended.err == "stopped; nothing was kept\n"
+        said = "the state is carried from sentence to sentence, so that a stopped job has to start over\n"
+        assert ended.err == f"{said}stopped; nothing was kept\n"
         assert not Path("v.npz.partial").exists()
 
     def test_another_job_is_refused_with_what_differs_and_can_start_over(self, elmore, stopped) -> None:
         stopped(after=350)
         ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS, "--layers", "top")
         assert ended.code == 1
-        assert 'layers was "average" and is now "top"' in ended.err
+        assert 'layers was "average" and is now 2' in ended.err
         assert "--fresh" in ended.err
         ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS, "--layers", "top", "--fresh")
         assert ended.err == "wrote v.npz: 400 sentences, 2,400 words\n"

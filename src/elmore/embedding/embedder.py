@@ -21,6 +21,7 @@ from elmore.embedding.encode_options import (
     StateName,
     dtype_name,
 )
+from elmore.embedding.html_repr import html_table
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
@@ -77,7 +78,19 @@ class Embedder:
 
     def __repr__(self) -> str:
         name = self.model.card.name or self.model.card.source
-        return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers})"
+        device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
+        return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers}{device})"
+
+    def _repr_html_(self) -> str:
+        config, card = self.model.config, self.model.card
+        about = {
+            "language": card.text.language,
+            "layers": f"{self.num_layers} of {self.dim}",
+            "parameters": f"{config.parameters:,}",
+            "device": self.device,
+            "sentences start from": card.start_state_from or card.start_state,
+        }
+        return html_table(f"Embedder {card.name or card.source}", about)
 
     @classmethod
     def from_pretrained(
@@ -312,8 +325,9 @@ class Embedder:
             return items
         first = list(islice(items, len(sample)))
         words = [item.words for item in first]
-        found = [warning_about_single_words([sentence for sentence, _ in sample], words, self.model.card.text)]
-        for message in filter(None, found + warnings_about(words, self.model.card.text)):
+        style = self.model.card.text
+        alone = warning_about_single_words([sentence for sentence, _ in sample], words, style)
+        for message in [*warnings_about(words, style), *([alone] if alone else [])]:
             warnings.warn(message, InputWarning, stacklevel=5)
         return chain(first, items)
 

@@ -48,13 +48,9 @@ def dtype_name(dtype: DtypeArgument) -> DtypeName:
     ('float16', 'float32', 'float16')
     """
     name = str(dtype).removeprefix("torch.")
-    if not isinstance(dtype, str | torch.dtype):
-        try:
-            name = np.dtype(dtype).name
-        except TypeError:
-            pass
     for known in get_args(DtypeName):
-        if name == known:
+        # NumPy's types compare equal to their names, its classes only by way of a dtype.
+        if name == known or dtype == getattr(np, known):
             found: DtypeName = known
             return found
     raise InputError(f"dtype is {dtype!r}; it must be float32 or float16")

@@ -35,15 +35,15 @@ class LayerChoice:
         LayerChoice(numbers=(0, 2), merged=False)
         """
         every = tuple(range(num_layers))
-        match layers:
-            case "average":
-                return cls(every, merged=True)
-            case "top":
-                return cls(every[-1:], merged=True)
-            case "all":
-                return cls(every, merged=False)
-            case slice() if every[layers]:
-                return cls(every[layers], merged=False)
+        named = {
+            "average": cls(every, merged=True),
+            "top": cls(every[-1:], merged=True),
+            "all": cls(every, merged=False),
+        }
+        if isinstance(layers, str) and layers in named:
+            return named[layers]
+        if isinstance(layers, slice) and every[layers]:
+            return cls(every[layers], merged=False)
         numbers, merged = _numbers(layers)
         if not numbers or not all(-num_layers <= number < num_layers for number in numbers):
             raise InputError(
@@ -75,7 +75,7 @@ class LayerChoice:
 def _numbers(layers: object) -> tuple[list[int], bool]:
     """The numbers in what was given, none if there is anything else in it; and whether it was a single one."""
     several = isinstance(layers, Iterable) and not isinstance(layers, str) and getattr(layers, "ndim", 1) > 0
-    numbers = list(layers) if several else [layers]  # type: ignore[call-overload]  # it was asked just now
+    numbers: list[Any] = list(layers) if several else [layers]  # type: ignore[call-overload]  # it was asked just now
     if any(isinstance(number, bool | np.bool_) for number in numbers):
         return [], False
     try:

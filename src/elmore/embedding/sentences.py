@@ -1,9 +1,9 @@
 """What callers may give as a sentence: a string, which is tokenised, or a list of words, which is taken as it is."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from elmore.errors import InputError
+from elmore.text.scripts import is_unsegmented
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
 
@@ -28,12 +28,6 @@ def words_of(sentence: Sentence, tokenizer: Tokenizer, number: int = 0) -> list[
     return words
 
 
-# Thai to Lao, Myanmar, Khmer, and what Chinese and Japanese are written in: a sentence there has no blanks.
-_WRITTEN_WITHOUT_BLANKS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff]|[\U00020000-\U0003ffff]"
-)
-
-
 def warning_about_single_words(
     sentences: Sequence[Sentence], words: Sequence[Sequence[str]], style: TextStyle
 ) -> str | None:
@@ -48,7 +42,7 @@ put them into a list of their own: [['I', 'took', ...]]
     # Where every symbol is a word, a string of one is nothing odd; two strings may well be two short sentences.
     if style.tokenizer == "characters" or len(strings) < 3 or len(strings) < len(sentences):
         return None
-    if any(len(found) != 1 for found in words) or any(map(_WRITTEN_WITHOUT_BLANKS.search, strings)):
+    if any(len(found) != 1 for found in words) or any(map(is_unsegmented, strings)):
         return None
     first = f"{strings[0]!r}, {strings[1]!r}, ..."
     return (

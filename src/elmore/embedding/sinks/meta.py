@@ -9,6 +9,7 @@ from elmore.version import __version__
 
 FORMAT = "elmore vectors"
 VERSION = 1
+CREATOR = f"elmore {__version__}"
 
 
 def meta_of(spool: Spool, **more: Any) -> bytes:
@@ -17,7 +18,7 @@ def meta_of(spool: Spool, **more: Any) -> bytes:
     about = {
         "format": FORMAT,
         "version": VERSION,
-        "creator": f"elmore {__version__}",
+        "creator": CREATOR,
         "sentences": spool.totals.sentences,
         "words": spool.totals.words,
         "dim": dim,
