@@ -20,22 +20,23 @@ import torch
 
 from elmore.config import ModelConfig
 from elmore.corpus.corpus import Corpus
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from elmore.pretraining.loop import train
+from elmore.pretraining.recipe import Recipe, Training
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.recipe import SIZES, Training
+from elmore.recipe import read_recipe
 from elmore.text.spelling import Speller
 
 RESULTS = Path(__file__).parent / "results" / "pretrain.jsonl"
 
 # Parts of the names of GPU kernels, and what such a kernel does; the first that fits counts.
 KINDS = {
-    "character filters": ("_strongest",),
+    "character CNN": ("_pool_",),
     "matrix products": ("gemm", "nvjet", "cutlass", "cublas", "splitKreduce"),
-    "recurrence, pointwise": ("_forward", "_backward", "_clip"),
+    "recurrence, pointwise": ("_cell_", "_clip_"),
     "softmax": ("_normalize",),
     "optimizer": ("_move", "Adam", "norm", "lpnorm", "multi_tensor"),
     "gather and scatter": ("index", "scatter", "gather"),
@@ -47,7 +48,7 @@ OTHER = "other pointwise"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path)
-    parser.add_argument("--size", choices=SIZES, default="medium")
+    parser.add_argument("--size", choices=("tiny", "small", "medium", "original"), default="medium")
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--classes", type=int, help="a softmax of another size than the corpus's vocabulary")
     parser.add_argument("--updates", type=int, default=50, help="of one round")
@@ -67,7 +68,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     corpus = Corpus.open(arguments.prepared)
     classes = arguments.classes or len(corpus.vocabulary)
-    config = SIZES[arguments.size]
+    config = read_recipe(arguments.size, Recipe).model
     training = Training(
         rows=arguments.rows, optimizer=arguments.optimizer, precision=arguments.precision, learning_rate=1e-3, warmup=0
     )

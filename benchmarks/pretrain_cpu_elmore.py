@@ -14,16 +14,17 @@ from pathlib import Path
 import torch
 
 from elmore.corpus.corpus import Corpus
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from elmore.pretraining.loop import train
+from elmore.pretraining.recipe import Recipe, Training
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.recipe import SIZES, Training
+from elmore.recipe import read_recipe
 from elmore.text.spelling import Speller
 
-CONFIG = SIZES["small"]
+CONFIG = read_recipe("small", Recipe).model
 # The rate never falls, as in the original.
 TRAINING = Training(optimizer="adagrad", learning_rate=0.2, warmup=0, final_rate=1.0)
 

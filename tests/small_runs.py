@@ -14,9 +14,10 @@ from elmore.corpus.prepare import prepare
 from elmore.model import Model
 from elmore.pretraining.beginning import from_model, new_model
 from elmore.pretraining.events import Event
+from elmore.pretraining.recipe import Recipe
 from elmore.pretraining.run import Habits, Run
 from elmore.pretraining.run_folder import RunFolder
-from elmore.recipe import Recipe, overridden, read_recipe
+from elmore.recipe import override, read_recipe
 from elmore.training.distributed import Team
 from elmore.training.log import read_log
 
@@ -30,14 +31,14 @@ FIELDS = {
     "training.negatives": "8",
     "training.warmup": "2",
 }
-OPTIONS = ["--size", "tiny", *(word for name, value in FIELDS.items() for word in (f"--{name}", value))]
+OPTIONS = ["--recipe", "tiny", *(word for name, value in FIELDS.items() for word in (f"--{name}", value))]
 
 # What a program needs so that its sums are the same on every run, and nothing of a launcher around the tests.
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in LAUNCHER} | {"OMP_NUM_THREADS": "1"}
 
 
-def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocab: Path | None = None) -> Corpus:
+def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocabulary: Path | None = None) -> Corpus:
     choose = random.Random(seed).choice
     who, does = ["cat", "dog", "man", "woman", "bird", "child"], ["sees", "likes", "hears", "finds"]
     how, where = ["old", "small", "red", "big", "quiet"], ["house", "river", "tree", "road"]
@@ -49,12 +50,12 @@ def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocab: Pat
         lines.append("")
     text = folder.with_suffix(".txt")
     text.write_text("\n".join(lines))
-    return prepare([text], folder, input_format="tokenized", heldout=0.1, workers=1, vocab=vocab)
+    return prepare([text], folder, input_format="tokenized", heldout=0.1, workers=1, vocabulary=vocabulary)
 
 
 def small_recipe(**changes: object) -> Recipe:
-    """As in `small_recipe(**{"training.updates": 20})`."""
-    return overridden(read_recipe("tiny"), FIELDS | {name: str(value) for name, value in changes.items()})
+    """As in `small_recipe(**{"training.steps": 20})`."""
+    return override(read_recipe("tiny", Recipe), FIELDS | {name: str(value) for name, value in changes.items()})
 
 
 def small_run(

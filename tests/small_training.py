@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 from elmore.config import CharacterConfig, ModelConfig
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
+from elmore.pretraining.recipe import Training
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.recipe import Training
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
 
@@ -34,9 +34,7 @@ ABLATIONS = {
     "no clips": replace(MODEL, cell_clip=None, projection_clip=None),
 }
 
-TRAINING = Training(
-    updates=20, rows=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup=0, final_rate=1.0
-)
+TRAINING = Training(steps=20, rows=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup=0, final_rate=1.0)
 
 
 def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:

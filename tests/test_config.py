@@ -209,8 +209,8 @@ def test_a_wrong_field_of_the_characters_is_named(field: str, value: Any) -> Non
 
 
 @pytest.mark.parametrize("values", [None, [1], "{}", 3])
-def test_what_is_no_object_is_refused(values: Any) -> None:
-    with pytest.raises(InputError, match="object"):
+def test_what_is_no_table_is_refused(values: Any) -> None:
+    with pytest.raises(InputError, match="table of fields"):
         ModelConfig.from_dict(values)
 
 

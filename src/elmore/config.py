@@ -5,11 +5,12 @@ projections, skip connections and clips, read both ways or one. `tensor_shapes` 
 it is the contract between the file formats, which fill those names, and the network, which uses them.
 """
 
-import math
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
-from elmore.errors import InputError, shortened
+from elmore.errors import InputError
+from elmore.fields import check_fields, checked_field, read_fields
 
 Activation = Literal["relu", "tanh"]
 AlphabetName = Literal["bytes", "codepoints"]
@@ -19,36 +20,22 @@ Reads = Literal["both", "forward", "backward"]
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
-def _check_whole_numbers(config: Any, *names: str, at_least: int) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if type(value) is not int or value < at_least:
-            raise InputError(f"{name} is {value!r}; it must be a whole number, at least {at_least}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class CharacterConfig:
     """How a word is read letter by letter."""
 
     alphabet: AlphabetName = "bytes"
-    n_characters: int = 261  # rows of the character table; 261 for bytes: 256 and five marks
-    max_characters: int = 50  # per word, its begin and end marks included
-    embedding_dim: int = 16
-    filters: tuple[tuple[int, int], ...] = PUBLISHED_FILTERS  # (width, how many)
+    n_characters: int = checked_field(261, at_least=1)  # rows of the table; 261 for bytes: 256 and five marks
+    max_characters: int = checked_field(50, at_least=3)  # per word, its begin and end marks included
+    embedding_dim: int = checked_field(16, at_least=1)
+    filters: tuple[tuple[int, int], ...] = checked_field(
+        PUBLISHED_FILTERS, must_be="a list of [width, number] pairs of whole numbers"
+    )
     activation: Activation = "relu"
-    n_highways: int = 2
+    n_highways: int = checked_field(2, at_least=0)
 
     def __post_init__(self) -> None:
-        _check_choice("alphabet", self.alphabet, ("bytes", "codepoints"))
-        _check_choice("activation", self.activation, ("relu", "tanh"))
-        _check_whole_numbers(self, "n_characters", "embedding_dim", at_least=1)
-        _check_whole_numbers(self, "max_characters", at_least=3)
-        _check_whole_numbers(self, "n_highways", at_least=0)
+        check_fields(self)
         if not self.filters:
             raise InputError("filters is empty; a character model needs at least one [width, number] pair")
         for width, number in self.filters:
@@ -77,18 +64,18 @@ class ModelConfig:
     """
 
     characters: CharacterConfig | None = CharacterConfig()
-    n_words: int = 0  # rows of the word table
-    word_dim: int = 0  # size of a word's row in it; 0 means that there is no word table
+    n_words: int = checked_field(0, at_least=0)  # rows of the word table
+    word_dim: int = checked_field(0, at_least=0)  # size of a word's row in it; 0 means that there is no word table
     token_projection: bool = True  # from the features of a word to vector_dim
 
-    vector_dim: int = 512  # of a token vector, and of each direction of an LSTM layer
-    cell_dim: int = 4096
-    lstm_layers: int = 2
+    vector_dim: int = checked_field(512, at_least=1)  # of a token vector, and of each direction of an LSTM layer
+    cell_dim: int = checked_field(4096, at_least=1)
+    lstm_layers: int = checked_field(2, at_least=1)
     lstm_projection: bool = True  # from cell_dim to vector_dim
     skip_connections: bool = True  # from the second LSTM layer on
     reads: Reads = "both"  # which ways the text is read, each by a stack of its own
-    cell_clip: float | None = 3.0
-    projection_clip: float | None = 3.0  # has no effect without lstm_projection
+    cell_clip: float | None = checked_field(3.0, above=0)
+    projection_clip: float | None = checked_field(3.0, above=0)  # has no effect without lstm_projection
     forget_bias: float = 1.0  # added to the stored bias of the forget gate
 
     begin: str = "<S>"  # the word that opens a sentence, and may stand in the text
@@ -96,15 +83,7 @@ class ModelConfig:
     unknown: str = "<UNK>"  # the row of the word table for words that have none
 
     def __post_init__(self) -> None:
-        _check_whole_numbers(self, "vector_dim", "cell_dim", "lstm_layers", at_least=1)
-        _check_whole_numbers(self, "n_words", "word_dim", at_least=0)
-        _check_choice("reads", self.reads, ("both", "forward", "backward"))
-        for name in ("cell_clip", "projection_clip"):
-            clip = getattr(self, name)
-            if clip is not None and not 0 < clip < float("inf"):
-                raise InputError(f"{name} is {clip}; it must be a positive number, or absent for no clipping")
-        if not math.isfinite(self.forget_bias):
-            raise InputError(f"forget_bias is {self.forget_bias}; it must be a finite number")
+        check_fields(self)
         if self.begin == self.end:
             raise InputError(f"begin and end are both {self.begin!r}; a sentence needs two different boundary words")
         if self.characters is None and self.word_dim == 0:
@@ -165,23 +144,9 @@ class ModelConfig:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_dict` gave; an unknown or ill-typed field is an error that names it."""
-        if not isinstance(values, dict):
-            raise InputError(f"found {str(values)[:60]!r} where an object with the fields of a model was expected")
-        values = dict(values)
-        if "reads" not in values and isinstance(values.get("bidirectional"), bool):
-            # Files from before a model could read backward only say this in its place.
-            values["reads"] = "both" if values.pop("bidirectional") else "forward"
-        if values.get("characters") is not None:
-            if not isinstance(values["characters"], dict):
-                raise InputError(f"characters is {values['characters']!r}; it must be an object, or null for none")
-            characters = dict(values["characters"])
-            if "filters" in characters:
-                characters["filters"] = _filters(characters["filters"])
-            values["characters"] = _build(CharacterConfig, characters)
-        config: Self = _build(cls, values)
-        return config
+        return read_fields(cls, values)
 
 
 ORIGINAL = ModelConfig()
@@ -220,38 +185,3 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         if config.lstm_projection:
             shapes[f"lstm.{layer}.projection"] = (config.directions, config.cell_dim, config.vector_dim)
     return shapes
-
-
-def _build(cls: type, values: dict[str, Any]) -> Any:
-    known = {field.name for field in fields(cls)}
-    unknown = sorted(str(name) for name in values.keys() - known)
-    if unknown:
-        raise InputError(f"unknown field {shortened(unknown)}; known are {', '.join(sorted(known))}")
-    for name in ("begin", "end", "unknown"):
-        if name in values and not isinstance(values[name], str):
-            raise InputError(f"{name} is {values[name]!r}; it must be a string")
-    for field in fields(cls):
-        value = values.get(field.name)
-        if field.type is bool and field.name in values and not isinstance(value, bool):
-            raise InputError(f"{field.name} is {value!r}; it must be true or false")
-        absent = field.name not in values or (value is None and field.type == float | None)
-        if field.type in (float, float | None) and not absent:
-            values = values | {field.name: _number(field.name, value)}
-    return cls(**values)
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{name} is {value!r}; it must be a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(f"{name} is too large a number") from None
-
-
-def _filters(values: Any) -> tuple[tuple[int, int], ...]:
-    if not isinstance(values, list | tuple) or not all(
-        isinstance(pair, list | tuple) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in values
-    ):
-        raise InputError(f"filters is {str(values)[:80]}; it must be a list of [width, number] pairs")
-    return tuple((width, number) for width, number in values)

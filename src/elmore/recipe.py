@@ -1,119 +1,55 @@
-"""How a model is trained: plain values, from a TOML file and the command line, resolved once and saved with the run.
+"""Recipes: what a training does, as plain values from TOML and the command line, resolved once and saved with the run.
 
-A recipe has two parts that stay apart: `[model]`, the shape, and `[training]`, all the rest. A recipe file names only
-what differs from the defaults; `--training.learning_rate 0.001` on the command line overrides both. TOML has no word
-for nothing, so a model without clips or characters says so with `false`: `cell_clip = false`.
+A kind of recipe is a frozen dataclass whose fields are its sections, which are frozen dataclasses too (`fields` says
+what they may hold): pre-training has `[model]` and `[training]` (`pretraining/recipe.py`). A file names only what
+differs from the defaults, or from another recipe that it starts from; `--training.rows 64` overrides both. TOML has no
+word for nothing, so a model without clips says so with `false`: `cell_clip = false`.
+
+    base = "medium"          # a recipe that comes with Elmore, or another file
+    [training]
+    rows = 256
 """
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, TypeVar
 
-from elmore.config import MEDIUM, ORIGINAL, SMALL, CharacterConfig, ModelConfig
 from elmore.errors import InputError, NotFound, error_context, shortened
+from elmore.fields import read_fields
 
-TINY = replace(
-    SMALL,
-    vector_dim=32,
-    cell_dim=128,
-    characters=CharacterConfig(embedding_dim=16, filters=((1, 16), (2, 32), (3, 64), (4, 64)), n_highways=1),
-)
-SIZES: Mapping[str, ModelConfig] = {"tiny": TINY, "small": SMALL, "medium": MEDIUM, "original": ORIGINAL}
-
-LARGEST_SEED = 2**32 - 1
+R = TypeVar("R")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Everything about a training but the model's shape and its text."""
+def read_recipe(name: str | Path, kind: type[R]) -> R:
+    """Read a recipe of this kind: a TOML file, or the name of one that comes with Elmore.
 
-    epochs: float = 10.0
-    updates: int = 0  # if given, instead of epochs
-    frozen_updates: int = 0  # before these: updates of the softmax alone, for fine-tuning
-    rows: int = 128  # read side by side, by all processes together
-    window: int = 20  # words that a row reads in one update
-    negatives: int = 8192  # classes drawn for the sampled softmax; 0 means the full one
-    dropout: float = 0.1
-
-    optimizer: Literal["adamw", "adagrad"] = "adamw"
-    learning_rate: float = 2e-3
-    warmup: int = 500  # updates over which the rate rises
-    final_rate: float = 0.02  # the share of the rate that is left at the end of the cosine; 1 keeps it constant
-    weight_decay: float = 0.0  # of AdamW; softmax and word table have none
-    clip: float = 10.0  # the largest norm of all gradients together, of the loss of a row's whole window
-    accumulate: int = 1  # windows whose gradients make one update
-
-    precision: Literal["float32", "bfloat16"] = "float32"
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("rows", 1),
-            ("window", 1),
-            ("accumulate", 1),
-            ("updates", 0),
-            ("frozen_updates", 0),
-            ("negatives", 0),
-            ("warmup", 0),
-        ):
-            if getattr(self, name) < least:
-                raise InputError(f"training.{name} is {getattr(self, name)}; it must be at least {least}")
-        for name in ("learning_rate", "clip", "epochs"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"training.{name} is {getattr(self, name)}; it must be above 0, and finite")
-        for name, most in (("dropout", 0.95), ("final_rate", 1.0), ("weight_decay", 1.0), ("seed", LARGEST_SEED)):
-            if not 0 <= getattr(self, name) <= most:
-                raise InputError(f"training.{name} is {getattr(self, name)}; it must be from 0 to {most}")
-        for name, choices in (("optimizer", ("adamw", "adagrad")), ("precision", ("float32", "bfloat16"))):
-            if getattr(self, name) not in choices:
-                raise InputError(f"training.{name} is {getattr(self, name)!r}; it must be {' or '.join(choices)}")
+    >>> from elmore.pretraining.recipe import Recipe
+    >>> read_recipe("medium", Recipe).training.rows
+    512
+    """
+    return _read_recipe(name, kind, seen=())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """A model's shape and how to train it."""
+def override(recipe: R, changes: Mapping[str, Any]) -> R:
+    """A recipe with single fields changed, by names and values as the command line has them, or by plain values.
 
-    model: ModelConfig = SMALL
-    training: Training = Training()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"model": self.model.to_dict(), "training": asdict(self.training)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, base: Self | None = None) -> Self:
-        """Read plain values, filling up what is left out from `base`; unknown fields are errors that name them."""
-        _check_table("a recipe", values)
-        base = base or cls()
-        if unknown := sorted(values.keys() - {"size", "model", "training"}):
-            raise InputError(f"unknown part {shortened(unknown)}; a recipe has size, [model] and [training]")
-        model = base.model
-        if "size" in values:
-            if not isinstance(values["size"], str) or values["size"] not in SIZES:
-                raise InputError(f"size is {values['size']!r}; it must be one of {', '.join(SIZES)}")
-            model = SIZES[values["size"]]
-        return cls(
-            model=_merged_model(model, values.get("model", {})),
-            training=_merged_training(base.training, values.get("training", {})),
-        )
-
-
-def read_recipe(path: str | Path) -> Recipe:
-    """Read a recipe: a TOML file, or the name of one that comes with Elmore."""
-    shipped = resources.files("elmore") / "recipes" / f"{path}.toml"
-    try:
-        content = shipped.read_bytes() if "/" not in str(path) and shipped.is_file() else Path(path).read_bytes()
-    except OSError as error:
-        raise NotFound(
-            f"{path}: {error.strerror}; recipes that come with Elmore: {', '.join(recipe_names())}"
-        ) from None
-    with error_context(path):
-        try:
-            return Recipe.from_dict(tomllib.loads(content.decode()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"not TOML: {error}") from None
+    >>> from elmore.pretraining.recipe import Recipe
+    >>> override(Recipe(), {"training.rows": "64", "model.cell_dim": 512}).training.rows
+    64
+    """
+    values: dict[str, Any] = {}
+    for name, value in changes.items():
+        table = values
+        *sections, field = name.split(".")
+        for section in sections:
+            table = table.setdefault(section, {})
+            if not isinstance(table, dict):
+                raise InputError(f"{section} is {table!r}; it must be a table of fields")
+        table[field] = _toml_value(value) if isinstance(value, str) else value
+    return _merged(type(recipe), values, base=recipe)
 
 
 def recipe_names() -> list[str]:
@@ -126,65 +62,47 @@ def recipe_names() -> list[str]:
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
 
-def overridden(recipe: Recipe, overrides: Mapping[str, str]) -> Recipe:
-    """A recipe with single fields changed, as the command line names them.
+def _read_recipe(name: str | Path, kind: type[R], *, seen: tuple[str, ...]) -> R:
+    values = _read_toml(name)
+    with error_context(name):
+        base = values.pop("base", None)
+        if base is None:
+            return _merged(kind, values)
+        if not isinstance(base, str):
+            raise InputError(f"base is {base!r}; it must be a recipe's name, or a file")
+        # Beside the file that names it, as anybody would look for it.
+        nearby = Path(name).parent / base
+        start = str(nearby) if nearby.is_file() else base
+        if start in (*seen, str(name)):
+            raise InputError(f"it starts from {base}, which starts from it")
+        return _merged(kind, values, base=_read_recipe(start, kind, seen=(*seen, str(name))))
 
-    >>> overridden(Recipe(), {"training.rows": "64", "model.cell_dim": "512"}).training.rows
-    64
-    """
-    values: dict[str, Any] = {}
-    for name, text in overrides.items():
-        place = values
-        *parts, field = name.split(".")
-        for part in parts:
-            place = place.setdefault(part, {})
-            _check_table(part, place)
-        place[field] = _value(text)
-    return Recipe.from_dict(values, base=recipe)
+
+def _merged(kind: type[R], values: Mapping[str, Any], *, base: R | None = None) -> R:
+    sections = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    if unknown := sorted(values.keys() - set(sections)):
+        raise InputError(f"unknown section {shortened(unknown)}; this recipe has [{'], ['.join(sections)}]")
+    return read_fields(kind, values, base=base)
 
 
-def _value(text: str) -> Any:
+def _read_toml(name: str | Path) -> dict[str, Any]:
+    shipped = resources.files("elmore") / "recipes" / f"{name}.toml"
+    try:
+        content = shipped.read_bytes() if "/" not in str(name) and shipped.is_file() else Path(name).read_bytes()
+    except OSError as error:
+        raise NotFound(
+            f"{name}: {error.strerror}; recipes that come with Elmore: {', '.join(recipe_names())}"
+        ) from None
+    with error_context(name):
+        try:
+            return tomllib.loads(content.decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"not TOML: {error}") from None
+
+
+def _toml_value(text: str) -> Any:
     """A word of the command line as TOML has it; what is not TOML is a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-MAY_BE_ABSENT = ("characters", "cell_clip", "projection_clip")
-
-
-def _merged_model(model: ModelConfig, changes: Any) -> ModelConfig:
-    _check_table("model", changes)
-    values = model.to_dict()
-    for name, change in changes.items():
-        if name == "characters" and isinstance(change, dict) and values["characters"]:
-            values["characters"] |= change
-        else:
-            values[name] = None if change is False and name in MAY_BE_ABSENT else change
-    with error_context("model"):
-        return ModelConfig.from_dict(values)
-
-
-KIND_NAMES: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a string"}
-
-
-def _merged_training(training: Training, changes: Any) -> Training:
-    _check_table("training", changes)
-    kinds = {field.name: type(getattr(training, field.name)) for field in fields(Training)}
-    if unknown := sorted(changes.keys() - kinds.keys()):
-        raise InputError(f"unknown field training.{shortened(unknown)}; known are {', '.join(kinds)}")
-    for name, change in changes.items():
-        fits = isinstance(change, int | float) if kinds[name] is float else isinstance(change, kinds[name])
-        if isinstance(change, bool) or not fits:
-            raise InputError(f"training.{name} is {change!r}; it must be {KIND_NAMES[kinds[name]]}")
-        if isinstance(change, int) and abs(change) >= 2**63:
-            raise InputError(f"training.{name} is too large a number")
-    # Who asks for epochs means them, even where the recipe before counted updates.
-    counted = {"updates": 0} if "epochs" in changes else {}
-    return replace(training, **counted | {name: kinds[name](change) for name, change in changes.items()})
-
-
-def _check_table(name: str, value: Any) -> None:
-    if not isinstance(value, dict):
-        raise InputError(f"{name} is {value!r}; it must be a table of fields")

@@ -27,7 +27,9 @@ def run(*arguments: object):
 
 def test_every_option_reaches_the_work(text, tmp_path):
     out = tmp_path / "out"
-    options = "--tokenized --vocab-size 5 --workers 1 --heldout 0.4 --language de --lowercase --seed 3 --errors replace"
+    options = (
+        "--tokenized --vocabulary-size 5 --workers 1 --heldout 0.4 --language de --lowercase --seed 3 --errors replace"
+    )
     result = run(text, "-o", out, *options.split())
     assert result.exit_code == 0, result.output
     corpus = Corpus.open(out, verify=True)
@@ -74,9 +76,9 @@ def test_a_vocabulary_may_be_that_of_a_model_by_its_name_or_folder(text, tmp_pat
     inside = Path(elmore.__file__).parent / "models" / "elmore-en"
     for number, named in enumerate(("elmore-en", inside, inside / "vocabulary.txt")):
         out = tmp_path / str(number)
-        ended = run(text, "-o", out, "--vocab", str(named), "-q")
+        ended = run(text, "-o", out, "--vocabulary", str(named), "-q")
         assert ended.exit_code == 0, ended.output
         assert Corpus.open(out).vocabulary == Vocabulary.read(inside / "vocabulary.txt")
-    missing = run(text, "-o", tmp_path / "none", "--vocab", "elmore-fr")
+    missing = run(text, "-o", tmp_path / "none", "--vocabulary", "elmore-fr")
     assert isinstance(missing.exception, InputError)
     assert str(missing.exception).startswith("elmore-fr: cannot be read: No such file")

@@ -26,7 +26,7 @@ UPDATES = 120
 def whole(corpus, tmp_path_factory):
     """The losses of a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    list(small_run(corpus, folder, small_recipe(**{"training.updates": UPDATES}), checkpoint_every=1000).events())
+    list(small_run(corpus, folder, small_recipe(**{"training.steps": UPDATES}), checkpoint_every=1000).events())
     return losses(folder)
 
 
@@ -66,7 +66,7 @@ def test_killed_at_any_moment_it_goes_on_with_the_same_losses(corpus, whole, tmp
 
 def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
     folder = tmp_path / "run"
-    with begun(corpus, folder, "--training.updates", "100000") as process:
+    with begun(corpus, folder, "--training.steps", "100000") as process:
         wait_for_update(3, folder, process)
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()
@@ -112,7 +112,7 @@ def test_a_training_goes_on_when_nobody_listens_any_more(corpus, tmp_path):
 @pytest.fixture
 def finished(corpus, tmp_path):
     """A folder with a run that is finished."""
-    recipe = small_recipe(**{"training.updates": 3})
+    recipe = small_recipe(**{"training.steps": 3})
     list(small_run(corpus, tmp_path / "finished", recipe).events())
     RunFolder(tmp_path / "finished").write(recipe, Origins(corpus=identity(corpus)))
     return tmp_path / "finished"
@@ -213,7 +213,7 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
         (["-o", "{finished}", "--resume", "{finished}"], "give either -o RUN"),
         (["-o", "{finished}"], "holds a run already; go on with it by --resume"),
         (["--resume", "{new}"], "no run to go on with; start one with -o"),
-        (["--resume", "{finished}", "--size", "tiny"], "a run that goes on keeps its recipe"),
+        (["--resume", "{finished}", "--recipe", "tiny"], "a run that goes on keeps its recipe"),
         (["--resume", "{finished}", "--training.rows", "8"], "training.rows cannot be changed in a run that goes on"),
         (["--resume", "{finished}", "--seed", "8"], "training.seed cannot be changed in a run that goes on"),
         (["-o", "{new}", "--init", "{finished}/model", "--model.cell_dim", "4"], "the shape comes with the model"),
@@ -221,7 +221,7 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
         (["-o", "{new}", "--rows", "8"], "'--rows' is no option of pretrain"),
         (["-o", "{new}", "--training.rows"], "--training.rows needs a value"),
         (["-o", "{new}", "--training.row", "8"], "unknown field training.row"),
-        (["-o", "{new}", "--size", "huge"], "--size is 'huge'; give tiny, small, medium, original"),
+        (["-o", "{new}", "--recipe", "huge"], "huge: No such file or directory; recipes that come with Elmore"),
         (["-o", "{new}", "--device", "abacus"], "the device 'abacus' cannot be used here"),
         (["-o", "{new}", "--training.rows", "100000", "--training.negatives", "0"], "too few for 100000 rows"),
     ],

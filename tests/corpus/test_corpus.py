@@ -88,8 +88,16 @@ DAMAGE = [
     (lambda folder: change(folder / "manifest.json", version=2), FormatError, "version 2 of the format.* reads 1"),
     (lambda folder: change(folder / "manifest.json", files=None), FormatError, "manifest.json: lacks 'files'"),
     (lambda folder: change(folder / "manifest.json", files={}), FormatError, "train.bin: is not listed"),
-    (lambda folder: change(folder / "manifest.json", text={"tokenizer": "x"}), FormatError, "describes the text as"),
-    (lambda folder: change(folder / "manifest.json", text={**TEXT, "tokenizer_version": 3}), FormatError, "version 3"),
+    (
+        lambda folder: change(folder / "manifest.json", text={"tokenizer": "x"}),
+        FormatError,
+        r"manifest.json: text\.tokenizer is 'x'; it must be one of moses",
+    ),
+    (
+        lambda folder: change(folder / "manifest.json", text={**TEXT, "tokenizer_version": 3}),
+        FormatError,
+        "version is 3",
+    ),
     (lambda folder: (folder / "classes.bin").unlink(), NotFound, "classes.bin: is missing"),
     *((resize(name), FormatError, rf"{name}: has \d+ bytes instead of \d+") for name in FILES),
     (with_tables(train=b"\2\0\0\0"), FormatError, "train.bin: does not begin and end with a boundary"),

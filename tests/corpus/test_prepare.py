@@ -59,7 +59,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_a_small_corpus_comes_out_as_worked_out_by_hand(file, tmp_path):
     source = file("the cat sat\nthe dog\n\nthe bird <S> sat\n\na cat\n")
     # With seed 1 the hash of document 0 is the lowest of the three, so it is held out.
-    corpus = prepare([source], tmp_path / "out", input_format="tokenized", heldout=0.25, vocab_size=5)
+    corpus = prepare([source], tmp_path / "out", input_format="tokenized", heldout=0.25, vocabulary_size=5)
     assert corpus.types == ["<S>", "</S>", "a", "bird", "cat", "sat", "the", "dog"]
     assert corpus.counts.tolist() == [3, 0, 1, 1, 1, 1, 1, 0]
     assert corpus.train.tolist() == [0, 6, 3, 5, 0, 2, 4, 0]
@@ -89,13 +89,18 @@ DOCUMENTS = st.lists(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=
 
 
 @given(DOCUMENTS, st.integers(4, 12), st.floats(0, 0.9), st.integers(0, 3))
-def test_no_word_is_lost_and_all_tables_agree(tmp_path_factory, texts, vocab_size, heldout, seed):
+def test_no_word_is_lost_and_all_tables_agree(tmp_path_factory, texts, vocabulary_size, heldout, seed):
     folder = tmp_path_factory.mktemp("prepare")
     source = folder / "input.txt"
     text = "\n\n".join("\n".join(" ".join(sentence) for sentence in document) for document in texts)
     source.write_bytes(text.encode())
     corpus = prepare(
-        [str(source)], folder / "out", input_format="tokenized", vocab_size=vocab_size, heldout=heldout, seed=seed
+        [str(source)],
+        folder / "out",
+        input_format="tokenized",
+        vocabulary_size=vocabulary_size,
+        heldout=heldout,
+        seed=seed,
     )
 
     def as_text(several: list[list[str]]) -> list[str]:
@@ -117,7 +122,7 @@ def test_no_word_is_lost_and_all_tables_agree(tmp_path_factory, texts, vocab_siz
     np.testing.assert_array_equal(corpus.counts, np.bincount(corpus.train, minlength=len(corpus.types)))
     ranks = [(-int(count), word) for count, word in zip(corpus.counts[2:], corpus.types[2:], strict=True)]
     assert ranks == sorted(ranks)
-    assert len(corpus.vocabulary) <= vocab_size
+    assert len(corpus.vocabulary) <= vocabulary_size
     unknown = corpus.vocabulary.index["<UNK>"]
     assert corpus.classes.tolist() == [corpus.vocabulary.index.get(word, unknown) for word in corpus.types]
     for part in ("train", "heldout"):
@@ -195,13 +200,13 @@ def test_lower_case_is_noted_in_the_style(file, tmp_path):
 
 
 def test_a_vocabulary_from_a_file_is_taken_as_it_is(file, tmp_path):
-    vocab = file("<UNK>\nb\n</S>\nnever\n<S>\n", "vocab.txt")
+    vocabulary = file("<UNK>\nb\n</S>\nnever\n<S>\n", "vocab.txt")
     corpus = prepare(
-        [file("b <UNK> b b b b b b b\n\nb")], tmp_path / "o", input_format="tokenized", vocab=vocab, heldout=0
+        [file("b <UNK> b b b b b b b\n\nb")], tmp_path / "o", input_format="tokenized", vocabulary=vocabulary, heldout=0
     )
     assert corpus.vocabulary.words == ("<UNK>", "b", "</S>", "never", "<S>")
     assert dict(zip(corpus.types, corpus.classes.tolist(), strict=True)) == {"<S>": 4, "</S>": 2, "b": 1, "<UNK>": 0}
-    assert corpus.manifest["vocabulary"] == {"words": 5, "origin": f"the file {vocab}"}
+    assert corpus.manifest["vocabulary"] == {"words": 5, "origin": f"the file {vocabulary}"}
     assert corpus.manifest["parts"]["train"]["unknown_share"] == 0.1
 
 
@@ -234,13 +239,13 @@ def test_another_seed_holds_other_documents_out(file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"vocab_size": 9, "vocab": "v"}, "--vocab-size and --vocab were both given"),
-        ({"vocab_size": 3}, "--vocab-size is 3; it must be at least 4"),
+        ({"vocabulary_size": 9, "vocabulary": "v"}, "--vocabulary-size and --vocabulary were both given"),
+        ({"vocabulary_size": 3}, "--vocabulary-size is 3; it must be at least 4"),
         ({"heldout": 1.0}, "--heldout is 1.0; it must be a share"),
         ({"heldout": float("nan")}, "--heldout is nan"),
         ({"workers": 0}, "--workers is 0; it must be at least 1"),
         ({"language": "english"}, "an ISO code"),
-        ({"vocab": "none.txt"}, "none.txt: cannot be read"),
+        ({"vocabulary": "none.txt"}, "none.txt: cannot be read"),
     ],
 )
 def test_impossible_wishes_are_refused_before_the_work(file, tmp_path, options, complaint):

@@ -171,7 +171,7 @@ def test_other_weights_under_the_same_name_are_noticed(text, target, monkeypatch
     other = Embedder.from_pretrained("tiny-random")
     with torch.no_grad():
         other.model.network.words.projection.weight[0, 0] += 1e-3
-    with pytest.raises(InputError, match="model_sha256 was .* and is now"):
+    with pytest.raises(InputError, match=r"model_sha256 was .* and is now"):
         run(job, other, target)
 
 

@@ -219,13 +219,13 @@ def edit(path: Path, part: str, **changes: Any) -> None:
         ("encoder", {"dim": 5}, r"encoder.pkl, by network.json: forward_layer_0.input_linearity.weight has shape"),
         ("encoder", {"n_layers": 3}, "encoder.pkl, by network.json: forward_layer_2.* is missing"),
         ("encoder", {"n_layers": 10**15}, "encoder.pkl, by network.json: forward_layer_2.* is missing"),
-        ("token_embedder", {"filters": 3}, "network.json: filters is 3"),
+        ("token_embedder", {"filters": 3}, "network.json: characters.filters is 3"),
         (
             "token_embedder",
             {"n_highway": 2},
             "token_embedder.pkl, by network.json: highways._layers.1.weight is missing",
         ),
-        ("token_embedder", {"activation": "elu"}, "network.json: activation is 'elu'"),
+        ("token_embedder", {"activation": "elu"}, "network.json: characters.activation is 'elu'"),
         ("encoder", {"cell_clip": -1}, "network.json: cell_clip is -1"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.kernels.cell import Step, cell_backward, cell_forward, clip_backward, clip_forward
+from elmore.kernels.cell import LstmStep, cell_backward, cell_forward, clip_output, clip_output_backward
 from triton_here import DEVICE, needs_triton
 
 DIRECTIONS, ROWS, CELLS = 2, 3, 5
@@ -24,15 +24,15 @@ def products(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor
     return x, r, bias, before
 
 
-def empty_step(before: Tensor, *, gates: torch.dtype) -> Step:
-    """As the window keeps it: slices of tensors that hold all steps."""
-    whole = Step(
+def empty_step(before: Tensor, *, gates: torch.dtype) -> LstmStep:
+    """As the recurrence keeps it: slices of tensors that hold all steps."""
+    whole = LstmStep(
         torch.full((DIRECTIONS, 4, ROWS, 4 * CELLS), math.nan, dtype=gates, device=before.device),
         before.new_full((DIRECTIONS, 4, ROWS, CELLS), math.nan),
         before.new_full((DIRECTIONS, 4, ROWS, CELLS), math.nan),
         torch.full((DIRECTIONS, 4, ROWS, CELLS), math.nan, dtype=gates, device=before.device),
     )
-    step = Step(*(part[:, 2] for part in whole))
+    step = LstmStep(*(part[:, 2] for part in whole))
     step.before.copy_(before)
     return step
 
@@ -109,7 +109,7 @@ def test_the_triton_kernels_do_the_same_in_one_block_and_in_several(clip, dtype,
 
 
 def outputs(dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
-    """What is to be clipped, and two gradients: slices of something larger, as the window has them."""
+    """What is to be clipped, and two gradients: slices of something larger, as the recurrence has them."""
     random = torch.Generator().manual_seed(4)
     return tuple(torch.randn(DIRECTIONS, 4, ROWS, CELLS, generator=random).to(dtype)[:, 2] for _ in range(3))
 
@@ -120,9 +120,9 @@ def test_the_clip_of_an_output_and_its_gradient_are_autograds(clip):
     leaf = projected.clone().requires_grad_()
     expected = leaf.clamp(-clip, clip)
     h, d_projected = torch.full_like(projected, math.nan), torch.full_like(projected, math.nan)
-    clip_forward(projected, h, clip=clip)
+    clip_output(projected, h, clip=clip)
     assert torch.equal(h, expected)
-    clip_backward(d_h, d_next, h, d_projected, clip=clip)
+    clip_output_backward(d_h, d_next, h, d_projected, clip=clip)
     torch.testing.assert_close(d_projected, torch.autograd.grad(expected, leaf, d_h + d_next)[0], rtol=1e-12, atol=0)
 
 
@@ -137,10 +137,10 @@ def test_the_triton_kernels_clip_alike(clip, dtype, block, monkeypatch):
     here = outputs(dtype)
     there = tuple(part.to(DEVICE, copy=True) for part in here)
     h, d_projected, twin_h, twin_d_projected = (torch.zeros_like(part) for part in (*here[:2], *there[:2]))
-    clip_forward(here[0], h, clip=clip)
-    clip_backward(here[1], here[2], h, d_projected, clip=clip)
-    triton_cell.clip_forward(there[0], twin_h, clip=clip)
-    triton_cell.clip_backward(there[1], there[2], twin_h, twin_d_projected, clip=clip)
+    clip_output(here[0], h, clip=clip)
+    clip_output_backward(here[1], here[2], h, d_projected, clip=clip)
+    triton_cell.clip_output(there[0], twin_h, clip=clip)
+    triton_cell.clip_output_backward(there[1], there[2], twin_h, twin_d_projected, clip=clip)
     tolerance = {"rtol": 1e-6, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0.01, "atol": 0.01}
     torch.testing.assert_close(twin_h.cpu(), h, **tolerance)
     torch.testing.assert_close(twin_d_projected.cpu(), d_projected, **tolerance)

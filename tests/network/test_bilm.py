@@ -19,6 +19,7 @@ from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
+from fresh_network import fresh_network
 from one_way import DIRECTIONS, one_way_network, one_way_state
 from reference import CarriedRows, read_many_languages, read_published
 from reference.random_models import random_published
@@ -160,12 +161,12 @@ def test_the_two_halves_differ() -> None:
 def test_a_state_of_another_number_of_rows_is_refused(rows: int) -> None:
     batch = Batch.of([["a"], ["b"]], Speller(CONFIG))
     with pytest.raises(InputError, match=f"state has {rows} rows and the batch 2 sentences"):
-        BiLM(CONFIG)(batch, State.zeros(CONFIG, rows))
+        fresh_network(CONFIG)(batch, State.zeros(CONFIG, rows))
 
 
 def test_gradients_reach_every_parameter_and_the_state() -> None:
     torch.manual_seed(0)
-    bilm = BiLM(CONFIG)
+    bilm = fresh_network(CONFIG)
     batch = Batch.of([["the", "cat", "sat"], ["Déjà", "vu"]], Speller(CONFIG))
     zeros = State.zeros(CONFIG, 2)
     start = State(zeros.h.requires_grad_(), zeros.c.requires_grad_())
@@ -178,7 +179,7 @@ def test_gradients_reach_every_parameter_and_the_state() -> None:
 
 
 def test_no_gradient_flows_through_a_detached_state() -> None:
-    bilm = BiLM(CONFIG)
+    bilm = fresh_network(CONFIG)
     batch = Batch.of([["the", "cat"]], Speller(CONFIG))
     _, after = bilm(batch, State.zeros(CONFIG, 1))
     assert after.h.requires_grad
@@ -188,7 +189,7 @@ def test_no_gradient_flows_through_a_detached_state() -> None:
 
 def test_the_forget_bias_is_added_to_the_stored_bias() -> None:
     plain = some_twin().bilm
-    lifted = BiLM(ModelConfig.from_dict(plain.config.to_dict() | {"forget_bias": 0.0})).double()
+    lifted = BiLM(ModelConfig.from_dict(plain.config.to_dict() | {"forget_bias": 0.0})).double().requires_grad_(False)
     tensors = {name: tensor.clone() for name, tensor in plain.state_dict().items()}
     cells = plain.config.cell_dim
     for layer in range(plain.config.lstm_layers):
@@ -201,7 +202,7 @@ def test_the_forget_bias_is_added_to_the_stored_bias() -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
 def test_a_copy_reads_the_same(copied: Any) -> None:
-    bilm = BiLM(CONFIG)
+    bilm = fresh_network(CONFIG)
     batch, start = Batch.of([["the", "cat"]], Speller(CONFIG)), State.zeros(CONFIG, 1)
     assert torch.equal(copied(bilm)(batch, start)[0].stack(), bilm(batch, start)[0].stack())
 

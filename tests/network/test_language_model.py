@@ -10,10 +10,11 @@ import torch
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.kernels.cross_entropy import Candidates
 from elmore.kernels.reference import recur
+from elmore.network import bilm, language_model
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.network.layers import reverse
 from elmore.network.state import State
-from elmore.pretraining.initial import initialize
+from elmore.text.batch import Batch
 from elmore.text.spelling import WordInputs
 
 TINY = ModelConfig(
@@ -98,11 +99,11 @@ def window(model: LanguageModel, *, rows: int = 3, steps: int = 5) -> tuple[Word
 
 def plain_losses(model: LanguageModel, words, inputs, targets, state, candidates) -> torch.Tensor:
     """The same, by autograd through the plain recurrence and torch's own cross-entropy."""
-    x = model.network.words(words)[inputs].transpose(1, 2)  # (G, R, T, P)
+    x = model.network.words(words)[inputs]  # (G, T, R, P)
     for number, layer in enumerate(model.network.lstm):
-        y, _ = recur(x, [x.shape[2]] * x.shape[1], (state.h[number], state.c[number]), layer.weights(), layer.clips)
+        y, _ = recur(layer.weights(), x, [x.shape[1]] * x.shape[2], (state.h[number], state.c[number]))
         x = x + y if number else y
-    scores = x.transpose(1, 2) @ model.softmax_weight.T + model.softmax_bias
+    scores = x @ model.softmax_weight.T + model.softmax_bias
     if candidates is None:
         return torch.stack(
             [
@@ -151,16 +152,57 @@ def test_two_windows_with_the_state_handed_on_are_one_long_window() -> None:
     assert not state.h.requires_grad
 
 
-def test_dropout_draws_new_masks_in_training_and_none_in_evaluation() -> None:
-    model = LanguageModel(TINY, classes=11)
-    initialize(model, torch.Generator().manual_seed(3))
-    words, inputs, targets = window(model)
-    start = State.zeros(TINY, rows=3)
-    dropped = [model.train()(words, inputs, targets, start, dropout=0.5)[0] for _ in range(2)]
-    assert not torch.equal(*dropped)
-    torch.testing.assert_close(
-        model.eval()(words, inputs, targets, start, dropout=0.5)[0], model(words, inputs, targets, start)[0]
-    )
+class TestDropout:
+    """Where it is applied, and where it is not: on the input of every LSTM layer, and on what the softmax reads."""
+
+    @pytest.fixture
+    def model(self) -> LanguageModel:
+        model = LanguageModel(TINY, classes=11).double().train()
+        initialize(model, torch.Generator().manual_seed(6))
+        return model
+
+    def test_losses_are_those_of_the_plain_recurrence_with_the_same_masks(self, model, monkeypatch) -> None:
+        """Masks drawn in the order of the layers, then that of the top; the skip connection adds what was dropped."""
+        words, inputs, targets = window(model)
+        start = State.zeros(TINY, rows=3).to(torch.float64)
+        torch.manual_seed(7)
+        losses, _ = model(words, inputs, targets, start, dropout=0.5, dtype=torch.float64)
+        torch.manual_seed(7)
+        x = model.network.words(words)[inputs]
+        for number, layer in enumerate(model.network.lstm):
+            x = x * mask_like(x)
+            y, _ = recur(layer.weights(), x, [5] * 3, (start.h[number], start.c[number]))
+            x = x + y if number else y
+        scores = (x * mask_like(x)) @ model.softmax_weight.T + model.softmax_bias
+        expected = [
+            torch.nn.functional.cross_entropy(s.flatten(0, 1), t.flatten())
+            for s, t in zip(scores, targets, strict=True)
+        ]
+        torch.testing.assert_close(losses, torch.stack(expected), rtol=1e-12, atol=0)
+
+    def test_every_pass_draws_other_masks(self, model, monkeypatch) -> None:
+        drawn = []
+        real = torch.nn.functional.dropout
+        for module in (bilm, language_model):
+            monkeypatch.setattr(module, "drop_out", lambda x, p: drawn.append(real(torch.ones_like(x), p)) or x)
+        words, inputs, targets = window(model)
+        start = State.zeros(TINY, rows=3).to(torch.float64)
+        for _ in range(2):
+            model(words, inputs, targets, start, dropout=0.5, dtype=torch.float64)
+        assert len(drawn) == 2 * 3  # two layers and the top
+        assert not any(torch.equal(a, b) for n, a in enumerate(drawn) for b in drawn[:n])
+
+    def test_there_is_none_in_evaluation(self, model) -> None:
+        words, inputs, targets = window(model)
+        start = State.zeros(TINY, rows=3).to(torch.float64)
+        exact = {"dtype": torch.float64}
+        without = model(words, inputs, targets, start, **exact)[0]
+        assert torch.equal(model.eval()(words, inputs, targets, start, dropout=0.5, **exact)[0], without)
+        assert not torch.equal(model.train()(words, inputs, targets, start, dropout=0.5, **exact)[0], without)
+
+
+def mask_like(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.dropout(torch.ones_like(x), 0.5)
 
 
 def test_first_values_are_those_of_the_original_code() -> None:
@@ -183,21 +225,14 @@ def test_the_backward_direction_reads_the_other_way_as_the_embedder_does() -> No
     torch.manual_seed(5)
     model = LanguageModel(TINY, classes=11)
     initialize(model, torch.Generator().manual_seed(5))
-    x = torch.randn(2, 6, 4)  # rows, places, size
-    both = torch.stack([x, reverse(x, [6, 6])]).transpose(1, 2)
-    top, _ = model._read(both, State.zeros(TINY, rows=2), dropout=0.0)
-    y, _ = recur(
-        torch.stack([x, x.flip(1)]),
-        [6, 6],
-        (torch.zeros(2, 2, 4), torch.zeros(2, 2, 6)),
-        model.network.lstm[0].weights(),
-        model.network.lstm[0].clips,
-    )
-    z, _ = recur(
-        y,
-        [6, 6],
-        (torch.zeros(2, 2, 4), torch.zeros(2, 2, 6)),
-        model.network.lstm[1].weights(),
-        model.network.lstm[1].clips,
-    )
-    torch.testing.assert_close(top.transpose(1, 2), y + z)
+    words = torch.randint(0, 261, (7, TINY.characters.max_characters))
+    rows = torch.randint(0, 7, (2, 6))
+    inputs = torch.stack([rows, rows.flip(1)]).transpose(1, 2)  # (G, T, R)
+    batch = Batch.of_rows(rows.tolist(), WordInputs(words, None))
+    vectors = model.network.words(WordInputs(words, None))
+    trained, after = model.network.run_lstm(vectors[inputs], [6, 6], State.zeros(TINY, rows=2))
+    layers, read_after = model.network.read(vectors, batch, State.zeros(TINY, rows=2))
+    forward, backward = trained[-1].transpose(1, 2)
+    torch.testing.assert_close(layers.layer(2, boundaries=True), torch.cat([forward, backward.flip(1)], dim=-1))
+    torch.testing.assert_close(after.h, read_after.h)
+    torch.testing.assert_close(after.c, read_after.c)

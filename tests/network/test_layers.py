@@ -8,11 +8,11 @@ from hypothesis import given
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import InputError
-from elmore.network.bilm import BiLM
-from elmore.network.layers import Layers, reverse
+from elmore.network.layers import Layers, reversed_positions
 from elmore.network.state import State
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
+from fresh_network import fresh_network
 from reference.strategies import batches, models, patiently
 from reference.twin import Model, Twin
 
@@ -27,7 +27,7 @@ def layers() -> Layers:
     torch.manual_seed(1)
     batch = Batch.of(SENTENCES, Speller(CONFIG))
     with torch.no_grad():
-        return BiLM(CONFIG).forward(batch, State.zeros(CONFIG, len(SENTENCES)))[0]
+        return fresh_network(CONFIG).forward(batch, State.zeros(CONFIG, len(SENTENCES)))[0]
 
 
 def test_lengths_are_the_callers(layers: Layers) -> None:
@@ -98,25 +98,22 @@ def test_layer_zero_is_there_without_any_lstm() -> None:
 
 def test_no_sentences_have_no_vectors() -> None:
     for config in (CONFIG, replace(CONFIG, reads="forward"), replace(CONFIG, reads="backward")):
-        layers, after = BiLM(config)(Batch.of([], Speller(config)), State.zeros(config, 0))
+        layers, after = fresh_network(config)(Batch.of([], Speller(config)), State.zeros(config, 0))
         assert layers.stack().shape == (3, 0, 0, config.dim)
         assert layers.stack(boundaries=True).shape == (3, 0, 2, config.dim)
         assert (layers.lengths, layers.mask().shape, after.rows) == ([], (0, 0), 0)
 
 
 def test_only_empty_sentences_have_no_words_but_boundaries() -> None:
-    layers, _ = BiLM(CONFIG)(Batch.of([[], []], Speller(CONFIG)), State.zeros(CONFIG, 2))
+    layers, _ = fresh_network(CONFIG)(Batch.of([[], []], Speller(CONFIG)), State.zeros(CONFIG, 2))
     assert layers.stack().shape == (3, 2, 0, 6)
     assert layers.stack(boundaries=True).abs().amin(dim=(2, 3)).all()
 
 
-@pytest.mark.parametrize("shape", [(), (2,)])
-def test_rows_are_turned_round_within_their_own_length(shape: tuple[int, ...]) -> None:
-    x = torch.arange(12).view(3, 4, *([1] * len(shape))).expand(3, 4, *shape)
-    expected = torch.tensor([[3, 2, 1, 0], [5, 4, 6, 7], [8, 9, 10, 11]])
-    turned = reverse(x, [4, 2, 1])
-    assert torch.equal(turned, expected.view(3, 4, *([1] * len(shape))).expand_as(x))
-    assert torch.equal(reverse(turned, [4, 2, 1]), x)
+def test_rows_are_turned_round_within_their_own_length() -> None:
+    turned = reversed_positions([4, 2, 1], torch.arange(4))
+    assert turned.tolist() == [[3, 2, 1, 0], [1, 0, 2, 3], [0, 1, 2, 3]]
+    assert torch.equal(turned.gather(1, turned), torch.arange(4).expand(3, 4))
 
 
 def read(model: Model, sentences: list[list[str]]) -> Layers:

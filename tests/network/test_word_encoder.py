@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.config import Activation, CharacterConfig, ModelConfig
-from elmore.network.word_encoder import Highway, WordEncoder
+from elmore.network.word_encoder import Highway
 from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
+from fresh_network import fresh_network
 from reference.strategies import models, patiently, words
 from reference.twin import Model, Twin
 
@@ -55,11 +57,10 @@ def test_an_open_gate_lets_the_transformed_value_through_and_a_shut_one_the_valu
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_gradients_reach_every_part(activation: Activation) -> None:
-    torch.manual_seed(0)
     characters = CharacterConfig(
         embedding_dim=3, filters=((1, 2), (3, 4)), activation=activation, n_highways=2, max_characters=9
     )
-    encoder = WordEncoder(ModelConfig(characters=characters, n_words=4, word_dim=5, vector_dim=6, cell_dim=7))
+    encoder = fresh_network(replace(BOTH, characters=characters)).words
     encoder(SPELLER.spell(["cat", "dog", "Déjà", "<S>"])).square().sum().backward()
     for name, parameter in encoder.named_parameters():
         assert parameter.grad is not None, name
@@ -68,7 +69,7 @@ def test_gradients_reach_every_part(activation: Activation) -> None:
 
 
 def test_only_the_rows_of_words_that_were_read_get_a_gradient() -> None:
-    encoder = WordEncoder(BOTH)
+    encoder = fresh_network(BOTH).words
     encoder(SPELLER.spell(["cat", "dog"])).sum().backward()
     assert encoder.table is not None
     assert encoder.table.grad is not None
@@ -76,12 +77,12 @@ def test_only_the_rows_of_words_that_were_read_get_a_gradient() -> None:
 
 
 def test_no_words_have_no_vectors() -> None:
-    assert WordEncoder(BOTH)(SPELLER.spell([])).shape == (0, 6)
+    assert fresh_network(BOTH).words(SPELLER.spell([])).shape == (0, 6)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
 def test_a_copy_gives_the_same_vectors(copied: object) -> None:
-    encoder = WordEncoder(BOTH)
+    encoder = fresh_network(BOTH).words
     inputs = SPELLER.spell(["cat", "dog"])
     assert callable(copied)
     assert torch.equal(copied(encoder)(inputs), encoder(inputs))

@@ -26,7 +26,7 @@ from small_runs import (
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 UPDATES = 12
-RECIPE = small_recipe(**{"training.updates": UPDATES})
+RECIPE = small_recipe(**{"training.steps": UPDATES})
 HABITS = ["--log-every", "1", "--checkpoint-every", "5"]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.kernels import recur
+from elmore.kernels.reference import recur
 from elmore.network.language_model import LanguageModel
 from elmore.pretraining import evaluation
 from elmore.pretraining.evaluation import HeldOut, evaluate
@@ -29,15 +29,16 @@ def plain_loss(model: LanguageModel, words: list[int], target: list[int], direct
     """The mean over one row, read in one go by one direction, with nothing but the plain recurrence."""
     config = model.config
     spelled = Speller(config, vocabulary=Vocabulary(TYPES)).spell([TYPES[n] for n in words])
-    x = model.network.words(spelled)[None, None]  # (1, 1, T, P)
+    x = model.network.words(spelled)[None, :, None]  # (1, T, 1, P)
     for number, layer in enumerate(model.network.lstm):
-        weights = type(layer.weights())(
-            *(None if part is None else part[direction : direction + 1] for part in layer.weights())
+        both = layer.weights()
+        weights = type(both)(
+            *(None if part is None else part[direction : direction + 1] for part in both[:4]), clips=both.clips
         )
         start = torch.zeros(1, 1, config.vector_dim), torch.zeros(1, 1, config.cell_dim)
-        y, _ = recur(x, [len(words)], start, weights, layer.clips)
+        y, _ = recur(weights, x, [len(words)], start)
         x = x + y if number and config.skip_connections else y
-    scores = x[0, 0] @ model.softmax_weight.t() + model.softmax_bias
+    scores = x[0, :, 0] @ model.softmax_weight.t() + model.softmax_bias
     return torch.nn.functional.cross_entropy(scores, torch.tensor(target))
 
 

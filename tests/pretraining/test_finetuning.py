@@ -10,7 +10,7 @@ from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.errors import InputError, InputWarning
 from elmore.formats import Card, Checkpoint
 from elmore.model import model_of, save
-from elmore.pretraining.beginning import MOST_FROZEN_UPDATES, from_model, reading_words
+from elmore.pretraining.beginning import MOST_FROZEN_STEPS, from_model, reading_words
 from elmore.pretraining.events import Evaluated, Finished, Progressed
 from elmore.text.vocabulary import Vocabulary
 from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
@@ -20,19 +20,19 @@ from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 def domain(tmp_path_factory, corpus):
     """Other sentences, with the vocabulary of the first corpus."""
     folder = tmp_path_factory.mktemp("domain") / "prepared"
-    return small_corpus(folder, seed=2, documents=10, vocab=corpus.path / "vocabulary.txt")
+    return small_corpus(folder, seed=2, documents=10, vocabulary=corpus.path / "vocabulary.txt")
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, corpus):
     """The folder of a model that has learnt a little."""
-    recipe = small_recipe(**{"training.updates": 60, "training.rows": 16, "training.learning_rate": 0.03})
+    recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.03})
     folder = tmp_path_factory.mktemp("runs") / "trained"
     return list(small_run(corpus, folder, recipe, checkpoint_every=100, hdf5=True).events())[-1]
 
 
 def recipe(**changes):
-    return small_recipe(**{"training.updates": 8, "training.learning_rate": 0.01, **changes})
+    return small_recipe(**{"training.steps": 8, "training.learning_rate": 0.01, **changes})
 
 
 def test_a_model_with_the_corpus_s_vocabulary_keeps_its_softmax(domain, trained, tmp_path):
@@ -60,7 +60,7 @@ def test_what_grows_out_of_a_model_keeps_its_licence(domain, trained, tmp_path):
 def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, tmp_path):
     init = load(trained.hdf5)
     assert init.softmax is None
-    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_updates": 6}), init=init)
+    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 6}), init=init)
     prints = {}
     for event in run.events():
         if isinstance(event, Progressed):
@@ -78,13 +78,13 @@ def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, t
 
 def test_without_a_number_the_softmax_has_an_epoch_to_itself(domain, trained, tmp_path):
     run = small_run(domain, tmp_path / "run", recipe(), init=load(trained.hdf5))
-    assert run.recipe.training.frozen_updates == (len(domain.train) - 1) // 20 < MOST_FROZEN_UPDATES
-    assert run.updates == run.recipe.training.frozen_updates + 8
+    assert run.recipe.training.frozen_steps == (len(domain.train) - 1) // 20 < MOST_FROZEN_STEPS
+    assert run.updates == run.recipe.training.frozen_steps + 8
 
 
 @pytest.mark.parametrize("stop_after", [3, 6, 9])
 def test_fine_tuning_that_was_stopped_goes_on_with_the_same_losses(domain, trained, tmp_path, stop_after):
-    wish = recipe(**{"training.frozen_updates": 6})
+    wish = recipe(**{"training.frozen_steps": 6})
     init = load(trained.hdf5)
     *_, whole = small_run(domain, tmp_path / "whole", wish, init=init, checkpoint_every=2).events()
     for event in small_run(domain, tmp_path / "run", wish, init=init, checkpoint_every=2).events():
@@ -96,7 +96,7 @@ def test_fine_tuning_that_was_stopped_goes_on_with_the_same_losses(domain, train
 
 
 def test_the_rate_rises_anew_when_everything_is_trained(domain, trained, tmp_path):
-    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_updates": 6}), init=load(trained.hdf5))
+    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 6}), init=load(trained.hdf5))
     rates = {event.update.number: event.update.rate for event in of_kind(Progressed, run.events())}
     assert rates[1] == rates[7] == 0.005
     assert rates[2] == rates[8] == 0.01
@@ -106,7 +106,7 @@ def test_a_softmax_over_other_words_is_replaced_and_the_remedy_is_told(corpus, t
     other = small_corpus(tmp_path / "other", documents=3)
     model = load(trained.model)
     model = replace(model, speller=replace_vocabulary(model, ["<S>", "</S>", "<UNK>", "cat"]))
-    with pytest.warns(InputWarning, match=r"another vocabulary.*elmore prepare --vocab FILE"):
+    with pytest.warns(InputWarning, match=r"another vocabulary.*elmore prepare --vocabulary FILE"):
         beginning = from_model(model, recipe(), other)
     assert beginning.init["softmax"] == "fresh"
 
@@ -123,7 +123,7 @@ def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
     model = load(last.model)
     assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model).events())[-1], Finished)
     model = replace(model, speller=replace_vocabulary(model, [*corpus.vocabulary.words[:-1], "zebra"]))
-    with pytest.raises(InputError, match=r"reads words by a table.*elmore prepare --vocab FILE"):
+    with pytest.raises(InputError, match=r"reads words by a table.*elmore prepare --vocabulary FILE"):
         from_model(model, recipe(), domain)
 
 
@@ -146,7 +146,7 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
     tensors = {name: torch.randn(shape) * 0.1 for name, shape in tensor_shapes(config).items()}
     table = {letter: number for number, letter in enumerate(letters)}
     init = model_of(Checkpoint(config=config, tensors=tensors, characters=table, card=Card(name="points")))
-    *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_updates": 2}), init=init).events()
+    *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 2}), init=init).events()
     model = load(last.model)
     assert (model.config, model.characters) == (config, table)
     assert model.vocabulary.words[:3] == ("<bos>", "<eos>", "<oov>")

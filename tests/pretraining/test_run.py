@@ -21,7 +21,7 @@ UPDATES = 17
 @pytest.fixture(scope="module")
 def recipe():
     # With dropout and a state that is carried on, so that going on has something to get wrong.
-    return small_recipe(**{"training.updates": UPDATES, "training.dropout": 0.2})
+    return small_recipe(**{"training.steps": UPDATES, "training.dropout": 0.2})
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,10 @@ def test_before_the_first_update_it_says_what_it_will_take(corpus, whole):
 
 
 def test_the_estimate_is_about_the_time_it_takes(corpus, tmp_path):
-    run = small_run(corpus, tmp_path / "run", small_recipe(**{"training.updates": 150}), checkpoint_every=1000)
+    run = small_run(corpus, tmp_path / "run", small_recipe(**{"training.steps": 150}), checkpoint_every=1000)
     start = next(iter(run.events()))
     # Once more from its checkpoint: an interrupted run starts again with the estimate.
-    again = small_run(corpus, tmp_path / "run", small_recipe(**{"training.updates": 150}), checkpoint_every=1000)
+    again = small_run(corpus, tmp_path / "run", small_recipe(**{"training.steps": 150}), checkpoint_every=1000)
     list(again.events())
     assert again.seconds / 4 < start.seconds < again.seconds * 4
 
@@ -223,7 +223,7 @@ def test_epochs_are_counted_from_the_corpus(corpus, tmp_path):
     ids=str,
 )
 def test_the_ablations_and_every_way_of_training_learn_something(corpus, tmp_path, changes):
-    recipe = small_recipe(**{"training.updates": 60, "training.rows": 16, "training.learning_rate": 0.05, **changes})
+    recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.05, **changes})
     *_, last = small_run(corpus, tmp_path / "run", recipe, checkpoint_every=100).events()
     # Who has learnt nothing is no better than a throw of dice among all words.
     assert last.held_out.mean < len(corpus.vocabulary) * 0.85
@@ -233,7 +233,7 @@ def test_the_ablations_and_every_way_of_training_learn_something(corpus, tmp_pat
 def test_words_can_be_read_instead_of_characters(corpus, tmp_path):
     from elmore.pretraining.beginning import reading_words
 
-    recipe = reading_words(small_recipe(**{"training.updates": 12}), corpus)
+    recipe = reading_words(small_recipe(**{"training.steps": 12}), corpus)
     list(small_run(corpus, tmp_path / "run", recipe, hdf5=True).events())
     model = load(tmp_path / "run" / "model")
     assert model.config.characters is None

@@ -10,9 +10,9 @@ from elmore.kernels.cross_entropy import Candidates
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
 from elmore.pretraining import stepping
+from elmore.pretraining.recipe import Training
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Window
-from elmore.recipe import Training
 from elmore.text.spelling import Speller
 from elmore.training.row_adam import RowAdam
 from one_way import DIRECTIONS, one_way_state, one_way_tensors

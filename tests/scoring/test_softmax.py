@@ -52,7 +52,9 @@ def test_a_model_without_softmax_is_told_where_one_comes_from(fixtures: Path) ->
 
 
 def test_a_softmax_without_vocabulary_asks_for_the_file(toy: Model) -> None:
-    with pytest.raises(InputError, match="vocabulary that names its classes is missing; give the file with --vocab"):
+    with pytest.raises(
+        InputError, match="vocabulary that names its classes is missing; give the file with --vocabulary"
+    ):
         Softmax.of(replace(toy, speller=Speller(toy.config)))
 
 

@@ -8,6 +8,7 @@ import click
 from elmore.cli.command import INPUT, argument, option, verb
 from elmore.cli.text_options import errors_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError
 from elmore.text.inputs import CorpusFormat
 from elmore.text_files import DecodingErrors
@@ -36,24 +37,28 @@ if TYPE_CHECKING:
     help="text, tokenized or fasta; by default as the files' names tell.",
 )
 @errors_option
-@option("--language", default="en", metavar="CODE", panel=INPUT, help="For splitting and tokenising, as in: de.")
+@option(
+    "--language", default=DEFAULT_LANGUAGE, metavar="CODE", panel=INPUT, help="For splitting and tokenising, as in: de."
+)
 @option("--lowercase", is_flag=True, panel=INPUT, help="Turn words to lower case.")
 @option(
-    "--vocab-size",
+    "--vocabulary-size",
     type=int,
     metavar="N",
-    show_default="50000",
+    show_default=str(DEFAULT_VOCABULARY_SIZE),
     help="Words of the softmax vocabulary, its three marks included.",
 )
 @option(
-    "--vocab",
+    "--vocabulary",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
 )
 @option("--workers", type=int, metavar="N", show_default="one a core", help="Processes to share the work.")
-@option("--heldout", default=0.005, metavar="SHARE", help="The share of documents to hold out of training.")
-@option("--seed", default=1, metavar="N", help="Decides which documents are held out.")
+@option(
+    "--heldout", default=DEFAULT_HELDOUT_SHARE, metavar="SHARE", help="The share of documents to hold out of training."
+)
+@option("--seed", default=DEFAULT_PREPARE_SEED, metavar="N", help="Decides which documents are held out.")
 def prepare(
     verbosity: Verbosity,
     *,
@@ -64,8 +69,8 @@ def prepare(
     errors: DecodingErrors,
     language: str,
     lowercase: bool,
-    vocab_size: int | None,
-    vocab: Path | None,
+    vocabulary_size: int | None,
+    vocabulary: Path | None,
     workers: int | None,
     heldout: float,
     seed: int,
@@ -89,8 +94,8 @@ def prepare(
                 inputs,
                 output,
                 input_format=input_format,
-                vocab_size=vocab_size,
-                vocab=None if vocab is None else _vocabulary_file(vocab),
+                vocabulary_size=vocabulary_size,
+                vocabulary=None if vocabulary is None else _vocabulary_file(vocabulary),
                 heldout=heldout,
                 language=language,
                 lowercase=lowercase,

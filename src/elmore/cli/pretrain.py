@@ -15,6 +15,7 @@ from elmore.cli.command import argument, option, verb
 from elmore.cli.model_options import device_option
 from elmore.cli.training_display import training_display
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
 from elmore.errors import ElmoreError, InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
     from elmore.corpus.corpus import Corpus
     from elmore.pretraining.beginning import Beginning
+    from elmore.pretraining.recipe import Recipe
     from elmore.pretraining.run import Habits, Run
     from elmore.pretraining.run_folder import Origins, RunFolder
-    from elmore.recipe import Recipe
     from elmore.training.distributed import Team
 
 OFTEN, SHAPE = "How often", "What is trained"
@@ -37,15 +38,20 @@ _AT_LEAST_1 = click.IntRange(min=1)
 @argument("prepared", type=_FOLDER, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
 @option("--output", "-o", type=_FOLDER, metavar="RUN", help="A new folder for the run.")
 @option("--resume", type=_FOLDER, metavar="RUN", help="Go on with a run that was stopped.")
-@option("--size", metavar="SIZE", panel=SHAPE, help="tiny, small, medium or original.")
-@option("--config", metavar="RECIPE", panel=SHAPE, help="A TOML file, or a recipe's name.")
+@option(
+    "--recipe",
+    metavar="NAME|FILE",
+    show_default=DEFAULT_RECIPE,
+    panel=SHAPE,
+    help="tiny, small, medium, original; or a TOML file.",
+)
 @option("--init", metavar="MODEL", panel=SHAPE, help="Fine-tune this model.")
 @option("--words", is_flag=True, panel=SHAPE, help="Read words by a table, not their characters.")
-@option("--steps", type=int, metavar="N", panel=SHAPE, help="Updates to make, instead of epochs.")
+@option("--steps", type=int, metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
 @option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
 @option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
 @option(
-    "--log-every", type=_AT_LEAST_1, default=50, metavar="N", panel=OFTEN, help="Updates between two lines of the log."
+    "--log-every", type=_AT_LEAST_1, default=50, metavar="N", panel=OFTEN, help="Steps between two lines of the log."
 )
 @option(
     "--checkpoint-every",
@@ -53,7 +59,7 @@ _AT_LEAST_1 = click.IntRange(min=1)
     default=1000,
     metavar="N",
     panel=OFTEN,
-    help="Updates between two checkpoints.",
+    help="Steps between two checkpoints.",
 )
 @option(
     "--evaluate-every",
@@ -61,7 +67,7 @@ _AT_LEAST_1 = click.IntRange(min=1)
     default=0,
     metavar="N",
     panel=OFTEN,
-    help="Updates between evaluations; 0: each epoch.",
+    help="Steps between evaluations; 0: each epoch.",
 )
 @option("--keep", type=_AT_LEAST_1, default=2, metavar="N", panel=OFTEN, help="Checkpoints to keep.")
 @option("--tensorboard", is_flag=True, help="Also log for TensorBoard.")
@@ -75,8 +81,7 @@ def pretrain(
     prepared: Path,
     output: Path | None,
     resume: Path | None,
-    size: str | None,
-    config: str | None,
+    recipe: str | None,
     init: str | None,
     words: bool,
     steps: int | None,
@@ -97,10 +102,10 @@ def pretrain(
     if (output is None) == (resume is None):
         raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
     changes = _changes(context.args)
-    for name, value in (("training.updates", steps), ("training.epochs", epochs), ("training.seed", seed)):
+    for name, value in (("training.steps", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
-    wishes = _Wishes(size=size, config=config, init=init, words=words, changes=changes, resumes=resume is not None)
+    wishes = _Wishes(recipe_name=recipe, init=init, words=words, changes=changes, resumes=resume is not None)
     wishes.check()
 
     from elmore.pretraining.run import Habits
@@ -161,28 +166,24 @@ def _train(
 class _Wishes:
     """What the command line says of the model and its training."""
 
-    size: str | None
-    config: str | None
+    recipe_name: str | None
     init: str | None
     words: bool
     changes: Mapping[str, str]
     resumes: bool
 
     def check(self) -> None:
-        if self.resumes and (self.size or self.config or self.init or self.words):
-            raise InputError("a run that goes on keeps its recipe; leave out --size, --config, --init and --words")
-        if self.init and (self.size or self.words or any(name.startswith("model.") for name in self.changes)):
-            raise InputError("the shape comes with the model of --init; leave out --size, --words and --model.…")
+        if self.resumes and (self.recipe_name or self.init or self.words):
+            raise InputError("a run that goes on keeps its recipe; leave out --recipe, --init and --words")
+        if self.init and (self.words or any(name.startswith("model.") for name in self.changes)):
+            raise InputError("the shape comes with the model of --init; leave out --words and --model.…")
 
     def recipe(self) -> "Recipe":
-        from elmore.recipe import SIZES, overridden, read_recipe
+        from elmore.pretraining.recipe import Recipe
+        from elmore.recipe import override, read_recipe
 
-        if self.size and self.size not in SIZES:
-            raise InputError(f"--size is {self.size!r}; give {', '.join(SIZES)}, or a recipe of yours as --config FILE")
-        recipe = read_recipe(self.config or self.size or ("fine-tuning" if self.init else "small"))
-        if self.size and self.config:
-            recipe = overridden(recipe, {"size": self.size})
-        return overridden(recipe, self.changes)
+        default = DEFAULT_FINE_TUNING_RECIPE if self.init else DEFAULT_RECIPE
+        return override(read_recipe(self.recipe_name or default, Recipe), self.changes)
 
 
 def _changes(arguments: list[str]) -> dict[str, str]:

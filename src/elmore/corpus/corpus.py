@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from elmore.errors import FormatError, NotFound, error_context, shortened
-from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle
+from elmore.fields import read_fields
+from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 
 FORMAT, VERSION = "elmore-corpus", 1
@@ -54,6 +55,8 @@ class Corpus:
         """Open a folder and check that its files fit together; `verify` reads every byte and compares checksums."""
         folder = Path(path)
         manifest = _read_manifest(folder)
+        with error_context(folder / MANIFEST):
+            style = read_fields(TextStyle, manifest["text"], where="text", error=FormatError)
         for name in FILES:
             with error_context(folder / name):
                 _check_file(folder / name, manifest["files"].get(name), verify=verify)
@@ -65,7 +68,7 @@ class Corpus:
             counts=np.fromfile(folder / COUNTS, dtype="<u8"),
             classes=np.fromfile(folder / CLASSES, dtype="<u4"),
             vocabulary=Vocabulary.read(folder / VOCABULARY),
-            style=_style(manifest["text"], folder / MANIFEST),
+            style=style,
             manifest=manifest,
         )
         corpus._check()
@@ -183,16 +186,6 @@ def _read_types(path: Path) -> list[str]:
         return path.read_bytes().decode().split("\n")[:-1]
     except UnicodeDecodeError as error:
         raise _damaged(path, f"is not UTF-8 at byte {error.start}") from None
-
-
-def _style(values: dict[str, Any], path: Path) -> TextStyle:
-    values = {"tokenizer_version": 1, **values}  # older manifests do not say it
-    known = {field.name for field in fields(TextStyle)}
-    if values.keys() != known or values["tokenizer"] not in TOKENIZERS:
-        raise _damaged(path, f"describes the text as {values}, where {', '.join(sorted(known))} are to stand")
-    if values["tokenizer_version"] not in TOKENIZER_VERSIONS:
-        raise _damaged(path, f"names version {values['tokenizer_version']!r} of the tokeniser, which is not known here")
-    return TextStyle(**values)
 
 
 def _damaged(path: Path, what: str) -> FormatError:

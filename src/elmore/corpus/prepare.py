@@ -23,6 +23,7 @@ from elmore.corpus.numbering import Draft
 from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
 from elmore.corpus.statistics import account
 from elmore.corpus.type_table import TypeTable
+from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.progress import Progress
 from elmore.text.inputs import CorpusFormat, Inputs, find_inputs
@@ -32,21 +33,18 @@ from elmore.text.tokenizing import Tokenizer
 from elmore.text_files import DecodingErrors, name_of
 from elmore.version import __version__
 
-DEFAULT_VOCAB_SIZE = 50_000
-DEFAULT_HELDOUT = 0.005
-
 
 def prepare(
     inputs: Sequence[str | Path],
     output: str | Path,
     *,
     input_format: CorpusFormat | None = None,
-    vocab_size: int | None = None,
-    vocab: str | Path | None = None,
-    heldout: float = DEFAULT_HELDOUT,
-    language: str = "en",
+    vocabulary_size: int | None = None,
+    vocabulary: str | Path | None = None,
+    heldout: float = DEFAULT_HELDOUT_SHARE,
+    language: str = DEFAULT_LANGUAGE,
     lowercase: bool = False,
-    seed: int = 1,
+    seed: int = DEFAULT_PREPARE_SEED,
     errors: DecodingErrors = "strict",
     workers: int | None = None,
     progress: Progress | None = None,
@@ -54,13 +52,14 @@ def prepare(
     """Write a prepared corpus to the folder `output`, whole or not at all, and open it.
 
     `inputs` are paths, folders, globs or "-". Without an `input_format` their names tell FASTA from text. The softmax
-    vocabulary is the `vocab_size` most frequent words (50,000, its three marks included) or the file `vocab` as it is.
-    `heldout` is the share of documents to hold out, at least one if there are two. Without `workers` every core works.
+    vocabulary is the `vocabulary_size` most frequent words, its three marks included, or the file `vocabulary` as it
+    is. `heldout` is the share of documents to hold out, at least one if there are two. Without `workers` every core
+    works.
     """
-    _check_options(vocab_size=vocab_size, vocab=vocab, heldout=heldout, workers=workers)
+    _check_options(vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers)
     found = find_inputs(inputs, format=input_format)
     style = _style(found.format, language=language, lowercase=lowercase)
-    given = None if vocab is None else read_vocabulary(Path(vocab))
+    given = None if vocabulary is None else read_vocabulary(Path(vocabulary))
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
         lines = _lines(found, errors, draft.dropped)
@@ -73,26 +72,26 @@ def prepare(
             warnings.warn(message, InputWarning, stacklevel=2)
 
         types = TypeTable.of(draft, held)
-        vocabulary = given or most_frequent(types.words, types.train, size=vocab_size or DEFAULT_VOCAB_SIZE)
+        chosen = given or most_frequent(types.words, types.train, size=vocabulary_size or DEFAULT_VOCABULARY_SIZE)
         if given:
-            warn_if_unfit(given, types.words, types.train, where=str(vocab))
-        unknown = vocabulary.index[UNKNOWN]
-        classes = np.array([vocabulary.index.get(word, unknown) for word in types.words], dtype=np.uint32)
+            warn_if_unfit(given, types.words, types.train, where=str(vocabulary))
+        unknown = chosen.index[UNKNOWN]
+        classes = np.array([chosen.index.get(word, unknown) for word in types.words], dtype=np.uint32)
 
         writer = CorpusWriter(folder)
         _write_streams(writer, draft, held, types)
         draft.path.unlink()
         writer.words(TYPES, types.words)
         writer.numbers(COUNTS, types.train, "<u8")
-        writer.words(VOCABULARY, vocabulary.words)
+        writer.words(VOCABULARY, chosen.words)
         writer.numbers(CLASSES, classes, "<u4")
-        origin = f"the file {vocab}" if given else "the most frequent words of the training part"
+        origin = f"the file {vocabulary}" if given else "the most frequent words of the training part"
         writer.manifest(
             {
                 "written_by": f"elmore {__version__}",
                 "text": asdict(style),
                 **account(types, held, is_unknown=classes == unknown, dropped=found.dropped + draft.dropped),
-                "vocabulary": {"words": len(vocabulary), "origin": origin},
+                "vocabulary": {"words": len(chosen), "origin": origin},
                 "seed": seed,
                 "heldout_share": heldout,
                 "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
@@ -101,13 +100,15 @@ def prepare(
     return Corpus.open(output)
 
 
-def _check_options(*, vocab_size: int | None, vocab: str | Path | None, heldout: float, workers: int | None) -> None:
-    if vocab_size is not None and vocab is not None:
+def _check_options(
+    *, vocabulary_size: int | None, vocabulary: str | Path | None, heldout: float, workers: int | None
+) -> None:
+    if vocabulary_size is not None and vocabulary is not None:
         raise InputError(
-            "--vocab-size and --vocab were both given; a vocabulary is either counted or taken from a file"
+            "--vocabulary-size and --vocabulary were both given; a vocabulary is either counted or taken from a file"
         )
-    if vocab_size is not None and vocab_size < 4:
-        raise InputError(f"--vocab-size is {vocab_size}; it must be at least 4: <S>, </S>, <UNK> and a word")
+    if vocabulary_size is not None and vocabulary_size < 4:
+        raise InputError(f"--vocabulary-size is {vocabulary_size}; it must be at least 4: <S>, </S>, <UNK> and a word")
     if not 0 <= heldout < 1:
         raise InputError(f"--heldout is {heldout}; it must be a share from 0 to below 1, as in 0.005")
     if workers is not None and workers < 1:

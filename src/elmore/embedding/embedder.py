@@ -13,14 +13,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from elmore.defaults import DEFAULT_BATCH_TOKENS
 from elmore.devices import allow_forked_process, choose_device
-from elmore.embedding.encode_options import (
-    DEFAULT_BATCH_TOKENS,
-    DtypeArgument,
-    EncodeOptions,
-    StateName,
-    dtype_name,
-)
+from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
 from elmore.embedding.html_repr import html_table
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of

@@ -6,11 +6,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
 from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputError
-
-DEFAULT_BATCH_TOKENS = 2048
-DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
 
 StateName = Literal["fixed", "carry"]
 DtypeName = Literal["float32", "float16"]

@@ -7,8 +7,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
+from elmore.defaults import DEFAULT_BATCH_TOKENS
 from elmore.embedding.embedder import Embedder
-from elmore.embedding.encode_options import DEFAULT_BATCH_TOKENS, DtypeArgument, EncodeOptions, StateName, dtype_name
+from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sinks import sink_for
 from elmore.embedding.spool import EmbeddedSentence, Spool

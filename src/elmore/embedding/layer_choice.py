@@ -35,15 +35,11 @@ class LayerChoice:
         LayerChoice(numbers=(0, 2), merged=False)
         """
         every = tuple(range(num_layers))
-        named = {
-            "average": cls(every, merged=True),
-            "top": cls(every[-1:], merged=True),
-            "all": cls(every, merged=False),
-        }
-        if isinstance(layers, str) and layers in named:
-            return named[layers]
-        if isinstance(layers, slice) and every[layers]:
-            return cls(every[layers], merged=False)
+        if isinstance(layers, str) and layers in ("average", "top"):
+            return cls(every[-1:] if layers == "top" else every, merged=True)
+        chosen = slice(None) if isinstance(layers, str) and layers == "all" else layers
+        if isinstance(chosen, slice) and every[chosen]:
+            return cls(every[chosen], merged=False)
         numbers, merged = _numbers(layers)
         if not numbers or not all(-num_layers <= number < num_layers for number in numbers):
             raise InputError(

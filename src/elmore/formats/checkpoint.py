@@ -1,15 +1,15 @@
 """A model as plain data: what every format is read into and written from."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig, tensor_shapes
 from elmore.errors import FormatError, shortened
-from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle
+from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 
 
@@ -23,27 +23,13 @@ class Card:
     source: str = ""  # where it came from: the path or address it was first read from
     format: str = ""  # the format it had there
     text: TextStyle = TextStyle()
-    start_state: str = "zeros"  # or "warm": the stored state, and how it was made stands in start_state_from
+    start_state: Literal["zeros", "warm"] = "zeros"  # warm: the stored state; start_state_from says how it was made
     start_state_from: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)  # what a source says of itself, kept as it is
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values, ready for JSON."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave; unknown or ill-typed fields are errors that name them."""
-        values = _known(cls, values)
-        for name in values.keys() - {"text", "extra"}:
-            if not isinstance(values[name], str):
-                raise FormatError(f"{name} is {values[name]!r}; it must be a string")
-        if not isinstance(values.get("extra", {}), dict):
-            raise FormatError(f"extra is {values['extra']!r}; it must be an object")
-        if values.get("start_state", "zeros") not in ("zeros", "warm"):
-            raise FormatError(f"start_state is {values['start_state']!r}; it must be zeros or warm")
-        if "text" in values:
-            values["text"] = _text_style(values["text"])
-        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,30 +71,3 @@ class Checkpoint:
             for word in (self.config.begin, self.config.end):
                 if word not in self.vocabulary:
                     raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
-
-
-def _known(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise FormatError(f"found {str(values)[:60]!r} where an object was expected")
-    known = {field.name for field in fields(cls)}
-    if unknown := sorted(values.keys() - known):
-        raise FormatError(f"unknown field {shortened(unknown)}; known are {', '.join(sorted(known))}")
-    return dict(values)
-
-
-def _text_style(values: Any) -> TextStyle:
-    values = _known(TextStyle, values)
-    if values.get("tokenizer", "moses") not in TOKENIZERS:
-        raise FormatError(f"text.tokenizer is {values['tokenizer']!r}; it must be one of {', '.join(TOKENIZERS)}")
-    version = values.get("tokenizer_version", 1)
-    if type(version) is not int or version not in TOKENIZER_VERSIONS:
-        raise FormatError(
-            f"text.tokenizer_version is {version!r}; this program knows {', '.join(map(str, TOKENIZER_VERSIONS))}, "
-            "a newer elmore may know it"
-        )
-    for name in ("lowercase", "escape"):
-        if not isinstance(values.get(name, False), bool):
-            raise FormatError(f"text.{name} is {values[name]!r}; it must be true or false")
-    if not isinstance(values.get("language", ""), str):
-        raise FormatError(f"text.language is {values['language']!r}; it must be a language code")
-    return TextStyle(**values)

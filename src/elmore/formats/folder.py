@@ -21,6 +21,7 @@ from torch import Tensor
 from elmore.atomic_files import atomic_write_folder
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context, shortened
+from elmore.fields import read_fields
 from elmore.formats.checkpoint import Card, Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.storage.container import Container, open_container
@@ -108,13 +109,13 @@ def _config(container: Container) -> ModelConfig:
             raise FormatError(f"unknown field {shortened(unknown)}")
         if "model" not in values:
             raise FormatError("the field model, with the shape of the model, is missing")
-        return ModelConfig.from_dict(values["model"])
+        return read_fields(ModelConfig, values["model"], where="model", error=FormatError)
 
 
 def _card(container: Container) -> Card:
     values = read_json(container, _CARD)
     with error_context(_CARD):
-        return Card.from_dict(values)
+        return read_fields(Card, values, error=FormatError)
 
 
 def _vocabulary(container: Container) -> Vocabulary | None:

@@ -1,5 +1,1 @@
-"""The hot functions. `reference` is the truth, plain and differentiable; a faster kernel must agree with it."""
-
-from elmore.kernels.reference import Clips, LstmWeights, recur
-
-__all__ = ["Clips", "LstmWeights", "recur"]
+"""The hot functions. `selection` chooses among them; `reference` is the truth that the others must agree with."""

@@ -1,21 +1,23 @@
-"""The pointwise parts of an LSTM step, forth and back, into tensors that are given: on a GPU one kernel each.
+"""The pointwise parts of an LSTM step, forth and back, into tensors that are given.
 
     i, j, f, o = σ, tanh, σ, σ of the four parts of x + r + bias, x and r the products of the input and the last output
     after = clip(f * before + i * j)
     m = o * tanh(after)
     h = clip(projected), where projected = m @ projection
 
+Here in plain torch; `triton_cell` has the same as one GPU kernel each, and `CellFunctions` is what both are.
+
 G directions, B rows, D cells, P vector size. Products and gates may be rounded; the cells never are: they add up over a
 text.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 
-class Step(NamedTuple):
+class LstmStep(NamedTuple):
     """What is kept of one step, to be filled on the way forth and read on the way back."""
 
     gates: Tensor  # (G, B, 4D) i, j, f, o
@@ -24,13 +26,8 @@ class Step(NamedTuple):
     m: Tensor  # (G, B, D)
 
 
-def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float) -> None:
+def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None:
     """From the products x and r (G, B, 4D), the bias (G, 4D) and `step.before` fill the rest of the step."""
-    if x.is_cuda:
-        from elmore.kernels import triton_cell
-
-        triton_cell.cell_forward(x, r, bias, step, clip=clip)
-        return
     # Where nothing is rounded, in the tensors themselves.
     rounded = x.dtype != step.before.dtype
     gates = x.to(step.before.dtype) + r if rounded else torch.add(x, r, out=step.gates)
@@ -44,13 +41,8 @@ def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float)
         step.gates.copy_(gates)
 
 
-def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: float) -> None:
+def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip: float) -> None:
     """From d_m (G, B, D) and the d_c that the next step left, fill d_z (G, B, 4D) and carry d_c one step back."""
-    if d_m.is_cuda:
-        from elmore.kernels import triton_cell
-
-        triton_cell.cell_backward(d_m, d_c, step, d_z, clip=clip)
-        return
     i, j, f, o = step.gates.to(d_c.dtype).chunk(4, dim=-1)
     d_m = d_m.to(d_c.dtype)
     squashed = torch.tanh(step.after)
@@ -65,22 +57,40 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: fl
     d_c *= f
 
 
-def clip_forward(projected: Tensor, h: Tensor, *, clip: float) -> None:
+def clip_output(projected: Tensor, h: Tensor, *, clip: float) -> None:
     """Fill h (G, B, P) with what lies within the bounds."""
-    if h.is_cuda:
-        from elmore.kernels import triton_cell
-
-        triton_cell.clip_forward(projected, h, clip=clip)
-        return
     torch.clamp(projected, -clip, clip, out=h)
 
 
-def clip_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
+def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
     """Add up the gradients of h, from above and from the next step; where the clip held h, they stop."""
-    if h.is_cuda:
-        from elmore.kernels import triton_cell
-
-        triton_cell.clip_backward(d_h, d_next, h, d_projected, clip=clip)
-        return
     torch.add(d_h, d_next, out=d_projected)
     d_projected.masked_fill_(h.abs() >= clip, 0)
+
+
+class _CellForward(Protocol):
+    def __call__(self, x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None: ...
+
+
+class _CellBackward(Protocol):
+    def __call__(self, d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip: float) -> None: ...
+
+
+class _ClipOutput(Protocol):
+    def __call__(self, projected: Tensor, h: Tensor, *, clip: float) -> None: ...
+
+
+class _ClipOutputBackward(Protocol):
+    def __call__(self, d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None: ...
+
+
+class CellFunctions(NamedTuple):
+    """The four functions above, or four that do the same."""
+
+    forward: _CellForward
+    backward: _CellBackward
+    clip: _ClipOutput
+    clip_backward: _ClipOutputBackward
+
+
+TORCH_CELL = CellFunctions(cell_forward, cell_backward, clip_output, clip_output_backward)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmore.kernels.scores import normalize_
+from elmore.kernels.softmax import Normalize, normalize_
 
 # On a GPU as many as memory has room for; on a CPU as many as stay in the cache until they have been used.
 SCORES_AT_ONCE = {"cuda": 2**27, "cpu": 2**21}
@@ -33,6 +33,8 @@ def cross_entropy(
     weight: Tensor,  # (V, P)
     bias: Tensor,  # (V,)
     candidates: Candidates | None = None,
+    *,
+    normalize: Normalize = normalize_,
 ) -> Tensor:
     """(G,) the sum of -log p(target) over the positions of each group, in float32 or better.
 
@@ -43,10 +45,10 @@ def cross_entropy(
     losses: Tensor
     if not torch.is_grad_enabled():
         losses = choice.offsets.new_zeros(len(hidden))
-        for part in choice.parts(hidden):
+        for part in choice.parts(hidden, normalize):
             losses[part.group] += part.losses.sum()
         return losses
-    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice)  # type: ignore[no-untyped-call]
+    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice, normalize)  # type: ignore[no-untyped-call]
     return losses
 
 
@@ -93,7 +95,7 @@ class _Choice(NamedTuple):
             classes=classes,
         )
 
-    def parts(self, hidden: Tensor) -> Iterator[_Part]:
+    def parts(self, hidden: Tensor, normalize: Normalize) -> Iterator[_Part]:
         """All positions, a chunk at a time."""
         exact = self.offsets.dtype
         at_once = max(SCORES_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(self.rows), 1)
@@ -103,7 +105,7 @@ class _Choice(NamedTuple):
                 right, h = self.right[group, where], vectors[where]
                 true = (h.to(exact) * right.to(exact)).sum(-1) + self.right_offsets[group, where]
                 scores = torch.mm(h, self.rows.t())
-                total = normalize_(scores, self.offsets, true, self.columns[group, where])
+                total = normalize(scores, self.offsets, true, self.columns[group, where])
                 yield _Part(group, where, scores, true, total)
 
 
@@ -118,6 +120,7 @@ class _CrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,  # noqa: ARG004  # its numbers are in the choice; here it is named for its gradient
         choice: _Choice,
+        normalize: Normalize,
     ) -> Tensor:
         groups = len(hidden)
         losses = choice.offsets.new_zeros(groups)
@@ -126,7 +129,7 @@ class _CrossEntropy(torch.autograd.Function):
         # Of each group its own: what the gradient from above is, nobody knows yet.
         d_rows = choice.offsets.new_zeros(groups, *choice.rows.shape)
         d_offsets = choice.offsets.new_zeros(groups, len(choice.offsets))
-        for part in choice.parts(hidden):
+        for part in choice.parts(hidden, normalize):
             place = part.group, part.where
             d_scores = part.probabilities  # of every candidate its own: none of them is right
             losses[part.group] += part.losses.sum()
@@ -153,7 +156,7 @@ class _CrossEntropy(torch.autograd.Function):
             d_bias = d_rows.new_zeros(ctx.weight_shape[0]).index_copy_(0, ctx.classes, d_offsets)
         d_weight.index_add_(0, targets.flatten(), d_right[:, None] * hidden.flatten(0, 1).to(d_right.dtype))
         d_bias.index_add_(0, targets.flatten(), d_right)
-        return d_hidden, None, d_weight, d_bias, None
+        return d_hidden, None, d_weight, d_bias, None, None
 
 
 def _columns(classes: Tensor, vocabulary: int) -> Tensor:

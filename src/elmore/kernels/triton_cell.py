@@ -1,7 +1,7 @@
 """The pointwise parts of an LSTM step as Triton kernels; `cell` has the equations, and what the names mean.
 
 Tensors are (G, B, n) with the last dimension dense; the others may be slices of something larger, so that a step is
-written straight into the place where the whole window keeps it.
+written straight into the place where all steps are kept.
 """
 
 # Triton has no types, and would take annotations for its own.
@@ -12,15 +12,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from elmore.kernels.cell import Step
+from elmore.kernels.cell import CellFunctions, LstmStep
 
 BLOCK = 1024
 
 
-def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float) -> None:
+def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None:
     """See `cell.cell_forward`."""
     directions, rows, cells = step.before.shape
-    _forward[(directions * rows, triton.cdiv(cells, BLOCK))](
+    _cell_forward[(directions * rows, triton.cdiv(cells, BLOCK))](
         x,
         *_placed(x),
         r,
@@ -41,10 +41,10 @@ def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: Step, *, clip: float)
     )
 
 
-def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: float) -> None:
+def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip: float) -> None:
     """See `cell.cell_backward`."""
     directions, rows, cells = d_m.shape
-    _backward[(directions * rows, triton.cdiv(cells, BLOCK))](
+    _cell_backward[(directions * rows, triton.cdiv(cells, BLOCK))](
         d_m,
         *_placed(d_m),
         d_c,
@@ -64,18 +64,18 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: Step, d_z: Tensor, *, clip: fl
     )
 
 
-def clip_forward(projected: Tensor, h: Tensor, *, clip: float) -> None:
-    """See `cell.clip_forward`."""
+def clip_output(projected: Tensor, h: Tensor, *, clip: float) -> None:
+    """See `cell.clip_output`."""
     directions, rows, size = h.shape
-    _clip[(directions * rows, triton.cdiv(size, BLOCK))](
+    _clip_output[(directions * rows, triton.cdiv(size, BLOCK))](
         projected, *_placed(projected), h, *_placed(h), rows, size, _as_stored(clip, h), BLOCK=_block(size)
     )
 
 
-def clip_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
-    """See `cell.clip_backward`."""
+def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
+    """See `cell.clip_output_backward`."""
     directions, rows, size = h.shape
-    _clip_back[(directions * rows, triton.cdiv(size, BLOCK))](
+    _clip_output_backward[(directions * rows, triton.cdiv(size, BLOCK))](
         d_h,
         *_placed(d_h),
         d_next,
@@ -89,6 +89,9 @@ def clip_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *
         _as_stored(clip, h),
         BLOCK=_block(size),
     )
+
+
+TRITON_CELL = CellFunctions(cell_forward, cell_backward, clip_output, clip_output_backward)
 
 
 def _as_stored(clip: float, h: Tensor) -> float:
@@ -117,7 +120,7 @@ def _sum(x, r, bias, place, inside):
 
 
 @triton.jit
-def _forward(
+def _cell_forward(
     x, x_g, x_b, r, r_g, r_b, bias, before, before_g, before_b, gates, gates_g, gates_b, after, after_g, after_b,
     m, m_g, m_b, rows, cells, clip, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -144,7 +147,7 @@ def _forward(
 
 
 @triton.jit
-def _backward(
+def _cell_backward(
     d_m, m_g, m_b, d_c, c_g, c_b, gates, gates_g, gates_b, before, before_g, before_b, after, after_g, after_b,
     d_z, z_g, z_b, rows, cells, clip, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -173,7 +176,7 @@ def _backward(
 
 
 @triton.jit
-def _clip(projected, p_g, p_b, h, h_g, h_b, rows, size, clip, BLOCK: tl.constexpr):
+def _clip_output(projected, p_g, p_b, h, h_g, h_b, rows, size, clip, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -183,7 +186,7 @@ def _clip(projected, p_g, p_b, h, h_g, h_b, rows, size, clip, BLOCK: tl.constexp
 
 
 @triton.jit
-def _clip_back(
+def _clip_output_backward(
     d_h, d_g, d_b, d_next, next_g, next_b, h, h_g, h_b, d_projected, p_g, p_b, rows, size, clip, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)

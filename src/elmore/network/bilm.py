@@ -7,58 +7,98 @@ the recurrence carries on.
 W distinct words, G directions, B sentences, T positions (boundaries included), P vector size, D cells.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import dropout as drop_out
 
 from elmore.config import ModelConfig
 from elmore.errors import InputError
-from elmore.kernels import Clips, LstmWeights, recur
-from elmore.network.layers import Layers, turned
+from elmore.kernels.autocast import compute_dtype
+from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrence
+from elmore.kernels.selection import Kernels, kernels_for
+from elmore.network.layers import Layers, reading_order
 from elmore.network.state import State
+from elmore.network.weight_versions import weight_versions
 from elmore.network.word_encoder import WordEncoder
 from elmore.text.batch import Batch
 
 
 class LstmLayer(nn.Module):
-    """One LSTM layer with projection and clips, all directions side by side."""
+    """One LSTM layer with projection and clips, all directions side by side; `initialization` gives it first values."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         directions, vector, cell = config.directions, config.vector_dim, config.cell_dim
         self.input = nn.Parameter(torch.empty(directions, vector, 4 * cell))
         self.recurrent = nn.Parameter(torch.empty(directions, vector, 4 * cell))
-        self.bias = nn.Parameter(torch.zeros(directions, 4 * cell))
+        self.bias = nn.Parameter(torch.empty(directions, 4 * cell))
         self.projection = nn.Parameter(torch.empty(directions, cell, vector)) if config.lstm_projection else None
         self.forget_bias = config.forget_bias
         self.clips = Clips(config.cell_clip, config.projection_clip)
-        # Glorot, over input and recurrent part as the one matrix they were in the original code.
-        bound = (6 / (2 * vector + 4 * cell)) ** 0.5
-        nn.init.uniform_(self.input, -bound, bound)
-        nn.init.uniform_(self.recurrent, -bound, bound)
-        if self.projection is not None:
-            bound = (6 / (cell + vector)) ** 0.5
-            nn.init.uniform_(self.projection, -bound, bound)
+        self._prepared: tuple[object, Any] | None = None  # what it was made for, and the form itself
 
     def forward(
-        self, x: Tensor, lengths: tuple[int, ...], state: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # (G, B, T, P) -> (G, B, T, P)
-        return recur(x, lengths, state, self.weights(), self.clips)
+        self, x: Tensor, lengths: Sequence[int], state: HiddenState, *, recurrence: Recurrence
+    ) -> tuple[Tensor, HiddenState]:  # (G, T, B, P) -> (G, T, B, P)
+        return recurrence.run(self.prepared(recurrence, compute_dtype(x)), x, lengths, state)
 
     def weights(self) -> LstmWeights:
-        """As the recurrence takes them, the forget bias added."""
+        """As the recurrence reads them, the forget bias added."""
         i, j, f, o = self.bias.chunk(4, dim=-1)
         bias = torch.cat([i, j, f + self.forget_bias, o], dim=-1)
-        return LstmWeights(self.input, self.recurrent, bias, self.projection)
+        return LstmWeights(self.input, self.recurrent, bias, self.projection, self.clips)
+
+    def prepared(self, recurrence: Recurrence, dtype: torch.dtype) -> Any:
+        """The weights in the form a recurrence wants, made once and made again when they have changed."""
+        trained = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
+        if trained or torch.compiler.is_compiling():
+            # Gradients lead through the preparation, so it belongs to each pass.
+            self._prepared = None
+            return recurrence.prepare(self.weights(), dtype)
+        made_for = (recurrence.prepare, dtype, weight_versions(self.parameters()))
+        kept = self._prepared
+        if kept is None or kept[0] != made_for:
+            # As ordinary tensors, which a later pass may need for its gradients.
+            with torch.inference_mode(mode=False), torch.no_grad():
+                kept = made_for, recurrence.prepare(self.weights(), dtype)
+            self._prepared = kept
+        return kept[1]
+
+    def train(self, mode: bool = True) -> "LstmLayer":
+        # Old optimizers write to parameter.data, which no version counts; between them and us lies this call.
+        self._prepared = None
+        return super().train(mode)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "LstmLayer":
+        # Moved or rounded: new numbers may come to lie where the old ones were.
+        self._prepared = None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy, or another process, needs: not the prepared form."""
+        return {**self.__dict__, "_prepared": None}
 
 
 class BiLM(nn.Module):
-    """A batch and a state in, layers and the next state out."""
+    """A batch and a state in, layers and the next state out.
+
+    Kernels are chosen for each pass; `use_kernels` asks for some by name.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.kernel_name: str | None = None
         self.words = WordEncoder(config)
         self.lstm = nn.ModuleList(LstmLayer(config) for _ in range(config.lstm_layers))
+
+    def use_kernels(self, name: str | None) -> None:
+        """Run the kernels of this name from now on, such as "reference"; None leaves the choice to the network."""
+        self.kernel_name = self.words.kernel_name = name
 
     def forward(self, batch: Batch, state: State, *, depth: int | None = None) -> tuple[Layers, State]:
         """Read the batch, starting from a state whose rows stand in the caller's order."""
@@ -71,21 +111,35 @@ class BiLM(nn.Module):
                 f"the state has {state.rows} rows and the batch {len(batch)} sentences; "
                 "repeat one row for all with state.repeat(n), or take as many as there are with state.first(n)"
             )
-        order, restore = batch.order, batch.restore
-        x = vectors[batch.positions]  # (B, T, P)
+        names = self.config.direction_names
         # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
-        x = torch.stack([turned(x, name, batch.lengths) for name in self.config.direction_names])  # (G, B, T, P)
-        outputs, after = self.climb(x, batch.lengths, state.select(order), depth=depth)
-        return Layers(batch, vectors, outputs, directions=self.config.direction_names), after.select(restore)
+        positions = batch.positions
+        turned = [positions.gather(1, reading_order(batch, name)).t() for name in names]
+        words = torch.stack(turned)  # (G, T, B)
+        x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
+        outputs, after = self.run_lstm(x, batch.lengths, state.select(batch.order), depth=depth)
+        return Layers(batch, vectors, outputs, directions=names), after.select(batch.restore)
 
-    def climb(
-        self, x: Tensor, lengths: tuple[int, ...], state: State, *, depth: int | None = None
+    def run_lstm(
+        self,
+        x: Tensor,  # (G, T, B, P) each direction in its own reading order
+        lengths: Sequence[int],  # (B,) never rising
+        state: State,
+        *,
+        depth: int | None = None,
+        dropout: float = 0.0,  # on the input of every layer
+        kernels: Kernels | None = None,
     ) -> tuple[list[Tensor], State]:
-        """The outputs of each LSTM layer, from inputs (G, B, T, P), each direction in its own reading order."""
+        """The outputs (G, T, B, P) of the first `depth` LSTM layers, and the state after them."""
+        kernels = kernels or kernels_for(x, [*self.lstm.parameters(), state.h, state.c], name=self.kernel_name)
         outputs: list[Tensor] = []
-        ends: list[tuple[Tensor, Tensor]] = []
-        for number, layer in enumerate(self.lstm[:depth]):
-            y, end = layer(x, lengths, (state.h[number], state.c[number]))
+        ends: list[HiddenState] = []
+        for number, module in enumerate(self.lstm[:depth]):
+            layer = cast("LstmLayer", module)  # a ModuleList does not tell
+            if dropout > 0:
+                x = drop_out(x, dropout)
+            y, end = layer(x, lengths, (state.h[number], state.c[number]), recurrence=kernels.recurrence)
+            # The skip connection adds the input as it was after dropout.
             x = x + y if self.config.skip_connections and number > 0 else y
             outputs.append(x)
             ends.append(end)

@@ -14,9 +14,8 @@ from torch.nn.functional import dropout as drop_out
 
 from elmore.config import ModelConfig
 from elmore.kernels.cross_entropy import Candidates, cross_entropy
-from elmore.kernels.reference import LstmWeights
-from elmore.kernels.window import recur_window
-from elmore.network.bilm import BiLM, LstmLayer
+from elmore.kernels.selection import choose_kernels
+from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.spelling import WordInputs
 
@@ -29,7 +28,7 @@ class LanguageModel(nn.Module):
         self.config = config
         self.network = BiLM(config)
         self.softmax_weight = nn.Parameter(torch.empty(classes, config.vector_dim))
-        self.softmax_bias = nn.Parameter(torch.zeros(classes))
+        self.softmax_bias = nn.Parameter(torch.empty(classes))
 
     def forward(
         self,
@@ -43,34 +42,26 @@ class LanguageModel(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> tuple[Tensor, State]:
         """(G,) the mean loss of each direction, and the state after the window."""
+        # What is trained is measured with the kernels of training too.
+        kernels = choose_kernels(inputs.device, dtype, training=True, name=self.network.kernel_name)
         rounding = (
             torch.autocast(inputs.device.type, dtype, cache_enabled=False) if dtype == torch.bfloat16 else nullcontext()
         )
         with rounding:
-            vectors = self.network.words(words)
+            vectors = self.network.words(words, kernels=kernels)
         # Gathered in float32, because the gradients of frequent words are sums over thousands of places.
         exact = vectors.to(torch.promote_types(dtype, torch.float32))
         x = exact.index_select(0, inputs.flatten()).to(dtype).view(*inputs.shape, -1)
-        top, after = self._read(x, state, dropout=dropout)
+        _, steps, rows = inputs.shape
+        dropout = dropout if self.training else 0.0
+        outputs, after = self.network.run_lstm(x, [steps] * rows, state.detach(), dropout=dropout, kernels=kernels)
+        top = drop_out(outputs[-1], dropout) if dropout > 0 else outputs[-1]
         losses = cross_entropy(
-            top.flatten(1, 2), targets.flatten(1, 2), self.softmax_weight, self.softmax_bias, candidates
+            top.flatten(1, 2),
+            targets.flatten(1, 2),
+            self.softmax_weight,
+            self.softmax_bias,
+            candidates,
+            normalize=kernels.normalize,
         )
-        return losses / targets[0].numel(), after
-
-    def _read(self, x: Tensor, state: State, *, dropout: float) -> tuple[Tensor, State]:  # (G, T, R, P) -> the same
-        ends = []
-        for number, layer in enumerate(self.network.lstm):
-            assert isinstance(layer, LstmLayer)  # a ModuleList does not tell
-            x = drop_out(x, dropout, training=self.training and dropout > 0)
-            weights = _rounded(layer.weights(), x.dtype)
-            y, end = recur_window(x, (state.h[number].to(x.dtype), state.c[number]), weights, layer.clips)
-            # The skip connection adds the input as it was after dropout.
-            x = x + y if self.config.skip_connections and number > 0 else y
-            ends.append(end)
-        after = State(torch.stack([h for h, _ in ends]), torch.stack([c for _, c in ends]))
-        return drop_out(x, dropout, training=self.training and dropout > 0), after
-
-
-def _rounded(weights: LstmWeights, dtype: torch.dtype) -> LstmWeights:
-    projection = None if weights.projection is None else weights.projection.to(dtype)
-    return LstmWeights(weights.input.to(dtype), weights.recurrent.to(dtype), weights.bias, projection)
+        return losses / targets[0].numel(), after.detach()

@@ -24,7 +24,7 @@ class Layers:
     ) -> None:
         self.batch = batch
         self._vectors = vectors  # (W, P) of the distinct words
-        self._outputs = outputs  # of each LSTM layer (G, B, T, P), rows and directions as the recurrence has them
+        self._outputs = outputs  # of each LSTM layer (G, T, B, P), rows and directions as the recurrence has them
         self._directions = directions
 
     def __len__(self) -> int:
@@ -51,7 +51,9 @@ class Layers:
             x = x.repeat(1, 1, len(self._directions))
         else:
             outputs = zip(self._outputs[number - 1], self._directions, strict=True)
-            x = torch.cat([turned(y, direction, self.batch.lengths) for y, direction in outputs], dim=-1)[restore]
+            x = torch.cat(
+                [y[reading_order(self.batch, name)[restore], restore[:, None]] for y, name in outputs], dim=-1
+            )
         if not boundaries:
             x = x[:, 1:-1]
         return x * self.mask(boundaries=boundaries)[..., None]
@@ -62,18 +64,19 @@ class Layers:
         return torch.stack([self.layer(number, boundaries=boundaries) for number in chosen])
 
 
-def turned(x: Tensor, direction: Direction, lengths: Sequence[int]) -> Tensor:
-    """Bring rows (B, T, ...) from the order of the text into that of a direction, or back."""
-    return reverse(x, lengths) if direction == "backward" else x
+def reading_order(batch: Batch, direction: Direction) -> Tensor:
+    """(B, T) at which position each step of a direction reads, and so at which step it reads each position."""
+    positions = torch.arange(batch.positions.shape[1], device=batch.positions.device)
+    if direction == "forward":
+        return positions.expand_as(batch.positions)
+    return reversed_positions(batch.lengths, positions)
 
 
-def reverse(x: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Turn every row (B, T, ...) round within its own length; what lies beyond stays.
+def reversed_positions(lengths: Sequence[int], positions: Tensor) -> Tensor:
+    """(B, T) every row turned round within its own length; what lies beyond stays.
 
-    >>> reverse(torch.tensor([[1, 2, 3], [4, 5, 0]]), [3, 2]).tolist()
-    [[3, 2, 1], [5, 4, 0]]
+    >>> reversed_positions([3, 2], torch.arange(3)).tolist()
+    [[2, 1, 0], [1, 0, 2]]
     """
-    positions = torch.arange(x.shape[1], device=x.device)
-    ends = torch.tensor(lengths, dtype=torch.int64, device=x.device)[:, None]
-    turned = torch.where(positions < ends, ends - 1 - positions, positions)  # (B, T)
-    return x[torch.arange(len(x), device=x.device)[:, None], turned]
+    ends = torch.tensor(lengths, dtype=torch.int64, device=positions.device)[:, None]
+    return torch.where(positions < ends, ends - 1 - positions, positions)

@@ -15,13 +15,13 @@ from elmore.config import ModelConfig
 from elmore.corpus.corpus import BEGIN, END, UNKNOWN, Corpus
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
-from elmore.recipe import Recipe
+from elmore.pretraining.recipe import Recipe
 from elmore.text.spelling import Speller, WordInputs
 from elmore.text.vocabulary import Vocabulary
 
-MOST_FROZEN_UPDATES = 1000
+MOST_FROZEN_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,18 +70,18 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> Beginning:
     if model.config.word_dim and not own_words:
         raise InputError(
             f"{name} reads words by a table of its own vocabulary, and the corpus has another; prepare the corpus with "
-            "that one: elmore prepare --vocab FILE"
+            "that one: elmore prepare --vocabulary FILE"
         )
     keeps_softmax = model.softmax is not None and own_words
     if model.softmax is not None and not keeps_softmax:
         warnings.warn(
             f"the softmax of {name} has another vocabulary than the corpus, so a fresh one is trained; to keep it, "
-            "prepare the corpus with the model's vocabulary file: elmore prepare --vocab FILE",
+            "prepare the corpus with the model's vocabulary file: elmore prepare --vocabulary FILE",
             InputWarning,
             stacklevel=2,
         )
     if not keeps_softmax:
-        recipe = _with_frozen_updates(recipe, corpus)
+        recipe = _with_frozen_steps(recipe, corpus)
     beginning = new_model(
         replace(recipe, model=model.config),
         corpus,
@@ -122,10 +122,10 @@ def _vocabulary(corpus: Corpus, config: ModelConfig) -> Vocabulary:
     return Vocabulary(names.get(word, word) for word in corpus.vocabulary.words)
 
 
-def _with_frozen_updates(recipe: Recipe, corpus: Corpus) -> Recipe:
-    """As many updates for the softmax alone as the recipe asks for, else an epoch, at most a thousand."""
+def _with_frozen_steps(recipe: Recipe, corpus: Corpus) -> Recipe:
+    """As many steps of the softmax alone as the recipe asks for, else an epoch, at most a thousand."""
     training = recipe.training
-    if training.frozen_updates:
+    if training.frozen_steps:
         return recipe
     epoch = (len(corpus.train) - 1) // (training.rows * training.window * training.accumulate)
-    return replace(recipe, training=replace(training, frozen_updates=min(max(epoch, 1), MOST_FROZEN_UPDATES)))
+    return replace(recipe, training=replace(training, frozen_steps=min(max(epoch, 1), MOST_FROZEN_STEPS)))

@@ -1,6 +1,7 @@
 """The finished model as plain data, with a card that says what it was made of and how well it predicts."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,7 +35,7 @@ def finished_model(
             extra={
                 "training": {
                     **facts,
-                    "recipe": beginning.recipe.to_dict(),
+                    "recipe": asdict(beginning.recipe),
                     "init": beginning.init,
                     "corpus": {
                         "inputs": corpus.manifest.get("inputs", []),

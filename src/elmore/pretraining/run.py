@@ -84,10 +84,10 @@ class Run:
         self.windows = Windows(
             corpus.train, corpus.classes, self.plan, sampler=self.sampler, rank=team.rank, processes=team.size
         )
-        self.updates = training.updates or round(training.epochs * self.windows.per_epoch / training.accumulate)
+        self.updates = training.steps or round(training.epochs * self.windows.per_epoch / training.accumulate)
         if self.updates < 1:
             raise InputError("the recipe asks for less than one update; give more epochs, or updates")
-        self.updates += training.frozen_updates
+        self.updates += training.frozen_steps
         self.model = beginning.model.to(device)
         words = beginning.words(corpus)
         self.characters_needed = None
@@ -223,12 +223,12 @@ class Run:
 
     def _phase(self) -> tuple[int, int]:
         """Where the present phase begins and ends: first the softmax alone, if so asked, then everything."""
-        frozen = self.recipe.training.frozen_updates
+        frozen = self.recipe.training.frozen_steps
         return (0, frozen) if self.done < frozen else (frozen, self.updates)
 
     def _enter_phase(self) -> None:
         """Have the stepper that the present phase needs; a GPU's captured graphs are kept where it is the one there."""
-        if self._frozen != (self.done < self.recipe.training.frozen_updates):
+        if self._frozen != (self.done < self.recipe.training.frozen_steps):
             state = self.stepper.state
             self.watch = LossWatch()
             self.stepper = self._new_stepper(self.done)
@@ -237,7 +237,7 @@ class Run:
 
     def _new_stepper(self, done: int) -> Stepper:
         training = self.recipe.training
-        self._frozen = done < training.frozen_updates
+        self._frozen = done < training.frozen_steps
         self.model.network.requires_grad_(requires_grad=not self._frozen)
         return Stepper(
             self.model,
@@ -276,7 +276,7 @@ class Run:
         """Of fine-tuning: when the model is as it came and can predict: at once, or after its softmax has learnt."""
         if self.beginning.init is None:
             return None
-        return self.recipe.training.frozen_updates if self.beginning.init["softmax"] == "fresh" else 0
+        return self.recipe.training.frozen_steps if self.beginning.init["softmax"] == "fresh" else 0
 
     def _tokens_at(self, update: int) -> int:
         return update * self.plan.tokens * self.recipe.training.accumulate
@@ -306,7 +306,7 @@ class Run:
             softmax_parameters=softmax,
             memory=most_memory(self.stepper.device),
             updates=self.updates,
-            frozen_updates=training.frozen_updates,
+            frozen_updates=training.frozen_steps,
             epochs=self.updates * training.accumulate / self.windows.per_epoch,
             seconds=seconds,
             processes=self.team.size,

@@ -19,11 +19,13 @@ from typing import Any
 from elmore.atomic_files import atomic_write
 from elmore.corpus.corpus import Corpus
 from elmore.errors import FormatError, InputError, error_context
-from elmore.recipe import Recipe, overridden
+from elmore.fields import read_fields
+from elmore.pretraining.recipe import Recipe
+from elmore.recipe import override
 
 # Of a run that goes on; anything else would have it read other text, or fit other tensors.
 CHANGEABLE = (
-    "updates",
+    "steps",
     "epochs",
     "learning_rate",
     "warmup",
@@ -89,21 +91,18 @@ class RunFolder:
 
     def read(self) -> tuple[Recipe, Origins]:
         """What `write` wrote; an error where that is not what lies there."""
-        recipe = Recipe.from_dict(_read_json(self.recipe))
+        with error_context(self.recipe):
+            recipe = read_fields(Recipe, _read_json(self.recipe), error=FormatError)
         if not self.origins.exists():
             return recipe, Origins()
-        origins = _read_json(self.origins)
         with error_context(self.origins):
-            try:
-                return recipe, Origins(**{**origins, "commands": tuple(origins["commands"])})
-            except (TypeError, KeyError):
-                raise FormatError("does not say what the run was started with; begin the run anew") from None
+            return recipe, read_fields(Origins, _read_json(self.origins), error=FormatError)
 
     def write(self, recipe: Recipe, origins: Origins) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         _write_json(self.origins, asdict(origins))
         # Last, because it is what makes a folder a run.
-        _write_json(self.recipe, recipe.to_dict())
+        _write_json(self.recipe, asdict(recipe))
 
 
 def identity(corpus: Corpus) -> dict[str, Any]:
@@ -134,15 +133,14 @@ def changed(recipe: Recipe, changes: Mapping[str, str]) -> Recipe:
             raise InputError(
                 f"{name} cannot be changed in a run that goes on; what can is training.{', training.'.join(CHANGEABLE)}"
             )
-    return overridden(recipe, changes)
+    return override(recipe, changes)
 
 
 def _read_json(path: Path) -> Any:
-    with error_context(path):
-        try:
-            return json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise FormatError(f"cannot be read ({error}); begin the run anew") from None
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read ({error}); begin the run anew") from None
 
 
 def _write_json(path: Path, values: Any) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmore.errors import InputError
 from elmore.text.vocabulary import log_uniform_probabilities
@@ -61,7 +63,10 @@ class LogUniformSampler:
         firsts: NDArray[np.bool_] = first[drawn] == order
         return firsts
 
-    def log_expected_counts(self, tries: int) -> NDArray[np.float64]:
-        """(V,) log(1 - (1 - p)^tries): how often, so to speak, each class was to be expected among the distinct."""
-        counts: NDArray[np.float64] = np.log(-np.expm1(tries * np.log1p(-self.probabilities)))
-        return counts
+
+def log_expected_counts(probabilities: Tensor, tries: int | Tensor) -> Tensor:
+    """(V,) log(1 - (1 - p)^tries): how often, so to speak, each class was to be expected among the distinct.
+
+    `tries` may be a tensor, so that nobody has to wait for a GPU to know it.
+    """
+    return (-torch.expm1(tries * torch.log1p(-probabilities))).log()

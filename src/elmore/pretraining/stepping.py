@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from elmore.kernels.cross_entropy import Candidates
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
+from elmore.pretraining.recipe import Training
+from elmore.pretraining.sampling import log_expected_counts
 from elmore.pretraining.windows import Window
-from elmore.recipe import Training
 from elmore.text.spelling import WordInputs
 from elmore.training.row_adam import RowAdam
 
@@ -160,7 +161,7 @@ class Stepper:
     def _candidates(self, negatives: Tensor, tries: Tensor) -> Candidates | None:
         if self._probabilities is None:
             return None
-        return Candidates(negatives, (-torch.expm1(tries * torch.log1p(-self._probabilities))).log())
+        return Candidates(negatives, log_expected_counts(self._probabilities, tries))
 
 
 class _Shape(NamedTuple):

@@ -90,10 +90,10 @@ class Predictor:
         vectors = self._cache.vectors(batch)[self._tensor([[numbers[word] for word in words] for words in read])]
         lengths = tuple(len(row) for row in rows)
         there = torch.arange(lengths[0], device=vectors.device) < self._tensor(lengths)[:, None]  # (B, T)
-        x = vectors.new_zeros(len(read), *there.shape, vectors.shape[-1])
-        x[:, there] = vectors  # (G, B, T, P)
-        outputs, after = self.model.network.climb(x, lengths, state)
-        return outputs[-1][:, there], after
+        x = vectors.new_zeros(len(read), *reversed(there.shape), vectors.shape[-1])  # (G, T, B, P)
+        x.transpose(1, 2)[:, there] = vectors
+        outputs, after = self.model.network.run_lstm(x, lengths, state)
+        return outputs[-1].transpose(1, 2)[:, there], after
 
     def _tensor(self, numbers: Sequence[object]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)

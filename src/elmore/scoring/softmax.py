@@ -42,7 +42,7 @@ class Softmax:
         if model.vocabulary is None:
             raise InputError(
                 f"{name} has a softmax, and the vocabulary that names its classes is missing; give the file with "
-                "--vocab FILE or load(…, vocabulary=FILE)"
+                "--vocabulary FILE or load(…, vocabulary=FILE)"
             )
         if missing := [mark for mark in (model.config.begin, model.config.end) if mark not in model.vocabulary]:
             raise FormatError(
@@ -54,7 +54,7 @@ class Softmax:
         if len(bias) != len(model.vocabulary):
             raise FormatError(
                 f"{name}: the softmax has {len(bias):,} classes and the vocabulary {len(model.vocabulary):,} words; "
-                "give the vocabulary the model was trained with: --vocab FILE or load(…, vocabulary=FILE)"
+                "give the vocabulary the model was trained with: --vocabulary FILE or load(…, vocabulary=FILE)"
             )
         return cls(weight, bias, model.vocabulary, model.config.unknown)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.defaults import DEFAULT_TOP
 from elmore.errors import InputError
 from elmore.model import Model
 from elmore.scoring.predictor import Predictor
@@ -30,7 +31,7 @@ class Substitutes(NamedTuple):
 
 
 def substitutes(
-    model: Model | Predictor, sentence: str | Sequence[str], *, top: int = 10, specials: bool = False
+    model: Model | Predictor, sentence: str | Sequence[str], *, top: int = DEFAULT_TOP, specials: bool = False
 ) -> Substitutes:
     """The words the model would put in the place in [brackets], as in "He was wielding a [bow] and arrow".
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from elmore.fields import checked_field
+
 TokenizerName = Literal["moses", "whitespace", "characters"]
 TOKENIZERS: tuple[TokenizerName, ...] = ("moses", "whitespace", "characters")
 
@@ -15,7 +17,10 @@ class TextStyle:
     """What a model expects of its text; stands in its card."""
 
     tokenizer: TokenizerName = "moses"  # "characters": every symbol is a token, as in proteins
-    tokenizer_version: int = 1  # what a card that does not say means; see `moses` for what differs
+    # 1 is what a card that does not say means; see `moses` for what differs.
+    tokenizer_version: int = checked_field(
+        1, at_least=1, at_most=TOKENIZER_VERSION, must_be=f"from 1 to {TOKENIZER_VERSION}; a newer elmore may know it"
+    )
     language: str = "en"  # chooses abbreviations and clitics for tokeniser and splitter
     lowercase: bool = False
     escape: bool = False  # &apos; for ', as some Moses pipelines left it

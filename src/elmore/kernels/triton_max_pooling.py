@@ -1,8 +1,8 @@
-"""`strongest` as three Triton kernels.
+"""`max_pooling` as three Triton kernels.
 
-A program takes a few words and, of each, sixteen places at a time. Most words are short: where all further letters are
-padding, all further products are alike, and nobody needs them. Words are therefore taken in the order of their length,
-and a group of short ones ends after its first sixteen places.
+A program takes a few words and, of each, sixteen places at a time. Most words are short: where all further characters
+are padding, all further products are alike, and nobody needs them. Words are therefore taken in the order of their
+length, and a group of short ones ends after its first sixteen places.
 """
 
 # Triton has no types, and would take annotations for its own.
@@ -14,6 +14,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from elmore.kernels.max_pooling import MaxPooling, Pooled
 
 WORDS, PLACES = 8, 16  # of one tile
 FILTERS = 128
@@ -27,49 +29,56 @@ class Plan(NamedTuple):
     rounds: Tensor  # (groups,) each of PLACES places
 
 
-def plan(letters: Tensor) -> Plan:
-    """For letters (W, M)."""
-    words, characters = letters.shape
-    rounds = torch.ones(words, dtype=torch.int32, device=letters.device)
-    for start in range(PLACES, characters, PLACES):
+def plan_for(characters: Tensor) -> Plan:
+    """For characters (W, M)."""
+    words, length = characters.shape
+    rounds = torch.ones(words, dtype=torch.int32, device=characters.device)
+    for start in range(PLACES, length, PLACES):
         # At start - 1, the last place before, every filter has seen what it would see from there on.
-        rounds += (letters[:, start - 1 :] != letters[:, start - 1 : start]).any(dim=1)
+        rounds += (characters[:, start - 1 :] != characters[:, start - 1 : start]).any(dim=1)
     rounds, order = torch.sort(rounds, stable=True)
-    last = torch.arange(WORDS - 1, words + WORDS - 1, WORDS, device=letters.device).clamp_(max=words - 1)
+    last = torch.arange(WORDS - 1, words + WORDS - 1, WORDS, device=characters.device).clamp_(max=words - 1)
     return Plan(order, rounds[last])
 
 
-def forward(x: Tensor, matrix: Tensor, lasts: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """The values and the places."""
+def pool(x: Tensor, matrix: Tensor, lasts: Tensor, characters: Tensor) -> Pooled:
+    """See `max_pooling.MaxPooling`."""
+    plan = plan_for(characters)
     words, filters = len(x), len(matrix)
     values = x.new_empty(words, filters)
     places = torch.empty(words, filters, dtype=torch.int16, device=x.device)
     grid = (triton.cdiv(words, WORDS), triton.cdiv(filters, FILTERS))
-    _strongest_forward[grid](
+    _pool_forward[grid](
         x, matrix.contiguous(), lasts, plan.order, plan.rounds, values, places, words, *_sizes(x, matrix),
         BLOCK_K=min(128, triton.next_power_of_2(matrix.shape[1])),
         WORDS=WORDS, PLACES=PLACES, FILTERS=FILTERS, num_warps=8,
     )  # fmt: skip
-    return values, places
+    return Pooled(values, places, plan)
 
 
-def backward(d_values: Tensor, places: Tensor, x: Tensor, matrix: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """The gradients of what the filters saw (W, M, K), and of the filters (F, K)."""
+def pool_backward(
+    d_values: Tensor, places: Tensor, x: Tensor, matrix: Tensor, plan: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
+    """See `max_pooling.MaxPooling`."""
+    order, rounds = plan
     words, (filters, seen) = len(x), matrix.shape
     block_k = min(128, triton.next_power_of_2(seen))
-    d_windows = x.new_zeros(words, x.shape[1] - seen // x.shape[2] + 1, seen)
+    d_seen = x.new_zeros(words, x.shape[1] - seen // x.shape[2] + 1, seen)
     parts = torch.empty(SPLITS, filters, seen, dtype=torch.float32, device=x.device)
-    shared = d_values.contiguous(), places, plan.order, plan.rounds
+    shared = d_values.contiguous(), places, order, rounds
     groups = triton.cdiv(words, WORDS)
     sizes = {"BLOCK_K": block_k, "WORDS": WORDS, "PLACES": PLACES}
-    _strongest_to_windows[(groups, triton.cdiv(seen, block_k))](
-        *shared, matrix.contiguous(), d_windows, words, d_windows.shape[1], filters, seen, **sizes,
+    _pool_to_seen[(groups, triton.cdiv(seen, block_k))](
+        *shared, matrix.contiguous(), d_seen, words, d_seen.shape[1], filters, seen, **sizes,
         FILTERS=64, num_warps=8,
     )  # fmt: skip
-    _strongest_to_filters[(triton.cdiv(filters, FILTERS), triton.cdiv(seen, block_k), SPLITS)](
+    _pool_to_filters[(triton.cdiv(filters, FILTERS), triton.cdiv(seen, block_k), SPLITS)](
         *shared, x, parts, words, groups, *_sizes(x, matrix), **sizes, FILTERS=FILTERS, SPLITS=SPLITS, num_warps=8
     )
-    return d_windows, parts.sum(dim=0).to(matrix.dtype)
+    return d_seen, parts.sum(dim=0).to(matrix.dtype)
+
+
+TRITON_MAX_POOLING = MaxPooling(pool, pool_backward)
 
 
 def _sizes(x: Tensor, matrix: Tensor) -> tuple[int, ...]:
@@ -80,13 +89,13 @@ def _sizes(x: Tensor, matrix: Tensor) -> tuple[int, ...]:
 
 @triton.jit
 def _seen(x, word, place, k, words, characters, padded, size, seen):
-    # What a filter sees at the next place begins one letter later: the windows overlap, and need not be laid out.
+    # What a filter sees at the next place begins one character later: the spans overlap, and need not be laid out.
     inside = ((word < words) & (place < characters))[:, None] & (k < seen)[None, :]
     return tl.load(x + (word * padded * size + place * size)[:, None] + k[None, :], inside, 0.0)
 
 
 @triton.jit
-def _strongest_forward(
+def _pool_forward(
     x, matrix, lasts, order, rounds, values, places, words, characters, padded, size, filters, seen,
     BLOCK_K: tl.constexpr, WORDS: tl.constexpr, PLACES: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
@@ -103,9 +112,9 @@ def _strongest_forward(
         products = tl.zeros((WORDS * PLACES, FILTERS), tl.float32)
         for start in range(0, seen, BLOCK_K):
             k = start + tl.arange(0, BLOCK_K)
-            letters = _seen(x, word, place, k, words, characters, padded, size, seen)
+            span = _seen(x, word, place, k, words, characters, padded, size, seen)
             weight = tl.load(matrix + f[None, :] * seen + k[:, None], (f < filters)[None, :] & (k < seen)[:, None], 0.0)
-            products = tl.dot(letters, weight, products, input_precision="ieee")
+            products = tl.dot(span, weight, products, input_precision="ieee")
         products = tl.where(place[:, None] <= last[None, :], products, -float("inf"))
         highest, at = tl.max(tl.reshape(products, (WORDS, PLACES, FILTERS)), axis=1, return_indices=True)
         found = tl.where(highest > best, one * PLACES + at, found)
@@ -136,8 +145,8 @@ def _sparse(
 
 
 @triton.jit
-def _strongest_to_windows(
-    d_values, places, order, rounds, matrix, d_windows, words, characters, filters, seen,
+def _pool_to_seen(
+    d_values, places, order, rounds, matrix, d_seen, words, characters, filters, seen,
     BLOCK_K: tl.constexpr, WORDS: tl.constexpr, PLACES: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     group = tl.program_id(0)
@@ -154,11 +163,11 @@ def _strongest_to_windows(
             total = tl.dot(d.to(weight.dtype), weight, total, input_precision="ieee")
         place = one * PLACES + row % PLACES
         inside = ((word < words) & (place < characters))[:, None] & (k < seen)[None, :]
-        tl.store(d_windows + (word * characters + place)[:, None] * seen + k[None, :], total, inside)
+        tl.store(d_seen + (word * characters + place)[:, None] * seen + k[None, :], total, inside)
 
 
 @triton.jit
-def _strongest_to_filters(
+def _pool_to_filters(
     d_values, places, order, rounds, x, parts, words, groups, characters, padded, size, filters, seen,
     BLOCK_K: tl.constexpr, WORDS: tl.constexpr, PLACES: tl.constexpr, FILTERS: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
@@ -173,7 +182,7 @@ def _strongest_to_filters(
         word = tl.load(order + rank, rank < words, words)
         for one in range(tl.load(rounds + group)):
             d = _sparse(d_values, places, order, group, one, f, words, filters, WORDS, PLACES, FILTERS)
-            letters = _seen(x, word, one * PLACES + row % PLACES, k, words, characters, padded, size, seen)
-            total = tl.dot(tl.trans(d.to(letters.dtype)), letters, total, input_precision="ieee")
+            span = _seen(x, word, one * PLACES + row % PLACES, k, words, characters, padded, size, seen)
+            total = tl.dot(tl.trans(d.to(span.dtype)), span, total, input_precision="ieee")
     to = (split * filters + f)[:, None] * seen + k[None, :]
     tl.store(parts + to, total, (f < filters)[:, None] & (k < seen)[None, :])

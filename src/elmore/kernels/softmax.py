@@ -1,10 +1,14 @@
-"""Scores become probabilities, in place; on a GPU in one kernel, so that they are read and written once.
+"""Scores become probabilities, in place: the softmax of a training. `triton_softmax` is the same as one GPU kernel.
 
 n positions, K candidates.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+
+Normalize = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # `normalize_`, or what does the same
 
 
 def normalize_(scores: Tensor, offsets: Tensor, true: Tensor, columns: Tensor) -> Tensor:
@@ -13,10 +17,6 @@ def normalize_(scores: Tensor, offsets: Tensor, true: Tensor, columns: Tensor) -
     `offsets` (K,) are added first; the candidate in column `columns` (n,) of each row, which is the right class again,
     gets none. Returns (n,) the logarithm of the sum that everything was divided by.
     """
-    if scores.is_cuda:
-        from elmore.kernels import triton_scores
-
-        return triton_scores.normalize_(scores, offsets, true, columns)
     exact = scores.to(offsets.dtype)  # the scores themselves, if they are exact already
     exact += offsets
     repeated = (columns < scores.shape[1]).nonzero()[:, 0]

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from elmore.config import CharacterConfig, ModelConfig
+from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.initial import initialize
 from small_training import ABLATIONS, MODEL
 
 

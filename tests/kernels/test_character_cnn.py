@@ -1,4 +1,4 @@
-"""Three ways to the strongest responses, and a plain one in float64 that shares nothing with any."""
+"""Three ways to the largest responses, and a plain one in float64 that shares nothing with any."""
 
 import subprocess
 import sys
@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmore.kernels import strongest_by_length
-from elmore.kernels.characters import by_convolutions, by_lengths, by_products, strongest_responses
+from elmore.kernels import max_pooling_by_length
+from elmore.kernels.character_cnn import pool_by_convolution, pool_by_length, pool_by_product
 from reference.strategies import patiently, seeds
 
-LETTERS, SIZE = 11, 3
-WAYS = (by_convolutions, by_products, by_lengths)
+CHARACTERS, SIZE = 11, 3
+WAYS = (pool_by_convolution, pool_by_product, pool_by_length)
 
 
 def random_word_part(
@@ -26,12 +26,16 @@ def random_word_part(
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=random, dtype=torch.float64).requires_grad_()
 
-    letters = torch.randint(0, LETTERS, (words, length), generator=random)
-    return letters, draw(LETTERS, SIZE), [(draw(n + 1, SIZE, width), draw(n + 1)) for n, width in enumerate(widths)]
+    characters = torch.randint(0, CHARACTERS, (words, length), generator=random)
+    return (
+        characters,
+        draw(CHARACTERS, SIZE),
+        [(draw(n + 1, SIZE, width), draw(n + 1)) for n, width in enumerate(widths)],
+    )
 
 
-def plain_responses(letters: Tensor, table: Tensor, filters: list[tuple[Tensor, Tensor]]) -> np.ndarray:
-    x = table.detach().numpy()[letters.numpy()]  # (W, M, C)
+def plain_responses(characters: Tensor, table: Tensor, filters: list[tuple[Tensor, Tensor]]) -> np.ndarray:
+    x = table.detach().numpy()[characters.numpy()]  # (W, M, C)
     features = []
     for weight, bias in filters:
         w, b = weight.detach().numpy(), bias.detach().numpy()
@@ -48,80 +52,80 @@ several_widths = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 @patiently
 @given(seed=seeds, widths=several_widths)
 def test_each_way_gives_the_maximum_over_all_places_a_filter_fits(way, seed, widths):
-    letters, table, filters = random_word_part(seed, widths=widths)
-    expected = torch.from_numpy(plain_responses(letters, table, filters))
-    torch.testing.assert_close(way(letters, table, filters).detach(), expected, rtol=1e-10, atol=1e-12)
+    characters, table, filters = random_word_part(seed, widths=widths)
+    expected = torch.from_numpy(plain_responses(characters, table, filters))
+    torch.testing.assert_close(way(characters, table, filters).detach(), expected, rtol=1e-10, atol=1e-12)
 
 
 @patiently
 @given(seed=seeds, widths=several_widths)
 def test_all_ways_have_the_same_gradients(seed, widths):
-    letters, table, filters = random_word_part(seed, widths=widths)
-    assert_same_gradients(letters, table, filters)
+    characters, table, filters = random_word_part(seed, widths=widths)
+    assert_same_gradients(characters, table, filters)
 
 
 @pytest.mark.parametrize("at_once", [1, 2**20])
 def test_all_ways_have_the_same_gradients_of_words_with_much_padding_and_with_none(at_once, monkeypatch):
-    monkeypatch.setattr(strongest_by_length, "PRODUCTS_AT_ONCE", at_once)
-    letters, table, filters = random_word_part(4, widths=[1, 3, 5], words=12, length=9)
+    monkeypatch.setattr(max_pooling_by_length, "PRODUCTS_AT_ONCE", at_once)
+    characters, table, filters = random_word_part(4, widths=[1, 3, 5], words=12, length=9)
     for row, own in enumerate([3, 1, 0, 3, 9, 8, 7, 5, 4, 3, 9, 6]):
-        letters[row, own:] = 10
-    assert_same_gradients(letters, table, filters)
+        characters[row, own:] = 10
+    assert_same_gradients(characters, table, filters)
 
 
-def assert_same_gradients(letters: Tensor, table: Tensor, filters: list[tuple[Tensor, Tensor]]) -> None:
+def assert_same_gradients(characters: Tensor, table: Tensor, filters: list[tuple[Tensor, Tensor]]) -> None:
     leaves = [table, *(part for pair in filters for part in pair)]
-    slopes = torch.randn(len(letters), sum(len(bias) for _, bias in filters), dtype=torch.float64)
-    convolved = torch.autograd.grad(by_convolutions(letters, table, filters), leaves, slopes)
-    for way in (by_products, by_lengths):
-        gradients = torch.autograd.grad(way(letters, table, filters), leaves, slopes)
+    slopes = torch.randn(len(characters), sum(len(bias) for _, bias in filters), dtype=torch.float64)
+    convolved = torch.autograd.grad(pool_by_convolution(characters, table, filters), leaves, slopes)
+    for way in (pool_by_product, pool_by_length):
+        gradients = torch.autograd.grad(way(characters, table, filters), leaves, slopes)
         for a, b in zip(convolved, gradients, strict=True):
             assert a.abs().sum() > 0
             torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
 
 
 def test_padding_at_the_end_changes_no_way():
-    letters, table, filters = random_word_part(1, widths=[1, 2, 4], length=5)
-    padded = torch.cat([letters, torch.zeros(4, 4, dtype=torch.int64)], dim=1)
+    characters, table, filters = random_word_part(1, widths=[1, 2, 4], length=5)
+    padded = torch.cat([characters, torch.zeros(4, 4, dtype=torch.int64)], dim=1)
     longer = torch.cat([padded, torch.zeros(4, 3, dtype=torch.int64)], dim=1)
     for way in WAYS:
         torch.testing.assert_close(way(padded, table, filters), way(longer, table, filters), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("way", [by_products, by_lengths])
+@pytest.mark.parametrize("way", [pool_by_product, pool_by_length])
 def test_products_follow_autocast(way):
-    letters, table, filters = random_word_part(2, widths=[1, 3])
+    characters, table, filters = random_word_part(2, widths=[1, 3])
     table, filters = table.float(), [(weight.float(), bias.float()) for weight, bias in filters]
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = way(letters, table, filters)
+        rounded = way(characters, table, filters)
     assert rounded.dtype == torch.bfloat16
-    torch.testing.assert_close(rounded.float(), way(letters, table, filters), rtol=0.05, atol=0.1)
+    torch.testing.assert_close(rounded.float(), way(characters, table, filters), rtol=0.05, atol=0.1)
 
 
-def test_a_letter_again_and_again_gets_its_gradient_once():
-    """All windows of such a word are equals, and only one of them may be the strongest."""
+def test_a_character_again_and_again_gets_its_gradient_once():
+    """All spans of such a word are equals, and only one of them may be the largest."""
     _, table, filters = random_word_part(6, widths=[1, 2])
-    letters = torch.tensor([[5, 5, 5, 5, 5, 5, 0], [0, 0, 0, 0, 0, 0, 0]])
-    assert_same_gradients(letters, table, filters)
+    characters = torch.tensor([[5, 5, 5, 5, 5, 5, 0], [0, 0, 0, 0, 0, 0, 0]])
+    assert_same_gradients(characters, table, filters)
 
 
 def test_no_words_are_no_trouble():
     _, table, filters = random_word_part(3, widths=[1, 3])
-    assert strongest_responses(torch.empty(0, 6, dtype=torch.int64), table, filters).shape == (0, 3)
+    assert pool_by_length(torch.empty(0, 6, dtype=torch.int64), table, filters).shape == (0, 3)
 
 
 def test_gradients_are_the_same_bits_every_time_on_several_threads():
     """In a process of its own, because the number of threads holds for a whole one."""
     program = (
         "import torch\n"
-        "from elmore.kernels.characters import strongest_responses\n"
+        "from elmore.kernels.character_cnn import pool_by_length\n"
         "torch.set_num_threads(2)\n"
         "torch.manual_seed(1)\n"
-        "letters, table = torch.randint(0, 30, (600, 20)), torch.randn(261, 16, requires_grad=True)\n"
+        "characters, table = torch.randint(0, 30, (600, 20)), torch.randn(261, 16, requires_grad=True)\n"
         "filters = [(torch.randn(64, 16, 1), torch.randn(64))]\n"
         "slopes = torch.randn(600, 64)\n"
         "def gradient():\n"
-        "    return torch.autograd.grad(strongest_responses(letters, table, filters), table, slopes)[0]\n"
+        "    return torch.autograd.grad(pool_by_length(characters, table, filters), table, slopes)[0]\n"
         "first = gradient()\n"
         "print(all(torch.equal(gradient(), first) for _ in range(30)))\n"
     )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.kernels.scores import normalize_
+from elmore.kernels.softmax import normalize_
 from triton_here import DEVICE, needs_triton
 
 CANDIDATES = 21
@@ -50,12 +50,12 @@ def test_rounded_scores_have_exact_sums():
 @pytest.mark.parametrize("block", [8, 32])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_triton_kernel_does_the_same_in_one_block_and_in_several(block, dtype, monkeypatch):
-    from elmore.kernels import triton_scores
+    from elmore.kernels import triton_softmax
 
-    monkeypatch.setattr(triton_scores, "BLOCK", block)
+    monkeypatch.setattr(triton_softmax, "BLOCK", block)
     scores, offsets, true = drawn(torch.float32)
     ours, theirs = scores.to(dtype), scores.to(dtype).to(DEVICE, copy=True)
     total = normalize_(ours, offsets, true, COLUMNS)
-    twin = triton_scores.normalize_(theirs, *(part.to(DEVICE) for part in (offsets, true, COLUMNS)))
+    twin = triton_softmax.normalize_(theirs, *(part.to(DEVICE) for part in (offsets, true, COLUMNS)))
     torch.testing.assert_close(twin.cpu(), total, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(theirs.cpu(), ours, rtol=1e-4 if dtype == torch.float32 else 0.01, atol=1e-6)

@@ -1,12 +1,13 @@
-"""The values that training starts from, as in the original code."""
+"""The values that training starts from, as in the original code: the one place that knows them."""
 
 import torch
 from torch import Tensor, nn
 
+from elmore.network.bilm import BiLM
 from elmore.network.language_model import LanguageModel
 
 
-def initialize(model: LanguageModel, generator: torch.Generator) -> None:
+def initialize(model: LanguageModel | BiLM, generator: torch.Generator) -> None:
     """Give every parameter its first value."""
     characters = model.config.characters
     for name, parameter in model.named_parameters():
@@ -20,7 +21,7 @@ def _initialize(name: str, parameter: Tensor, generator: torch.Generator, *, tan
     def normal(fan_in: int) -> None:
         nn.init.normal_(parameter, std=fan_in**-0.5, generator=generator)
 
-    match name.split(".")[1:] if name.startswith("network") else [name]:
+    match name.removeprefix("network.").split("."):
         case ["words", "characters"]:
             uniform(1.0)
         case ["words", "convolutions", _, "weight"]:

@@ -1,4 +1,4 @@
-"""The softmax of `scores` as a Triton kernel: a program for each position reads its row twice and writes it once."""
+"""`softmax` as a Triton kernel: a program for each position reads its row twice and writes it once."""
 
 # Triton has no types, and would take annotations for its own.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
@@ -12,7 +12,7 @@ BLOCK = 8192  # as many as a training draws by default, so that one pass of the 
 
 
 def normalize_(scores: Tensor, offsets: Tensor, true: Tensor, columns: Tensor) -> Tensor:
-    """See `scores.normalize_`."""
+    """See `softmax.normalize_`."""
     total = torch.empty_like(true)
     _normalize[(len(scores),)](
         scores, scores.stride(0), offsets, true, columns, total, scores.shape[1], BLOCK=BLOCK, num_warps=16

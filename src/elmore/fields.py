@@ -1,0 +1,219 @@
+"""Dataclasses from plain values, as JSON, TOML and the command line have them; one reader, one set of errors.
+
+A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
+`Mapping[str, X]`, another dataclass, any of these `| None`, or Any. `checked_field` adds limits. What fields have to do
+with each other, a class checks itself in `__post_init__`; there it also calls `check_fields`, so that a value that
+Python code gave is held to the same as one from a file.
+"""
+
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from elmore.errors import ElmoreError, InputError, error_context, shortened
+
+T = TypeVar("T")
+
+LARGEST_INTEGER = 2**63 - 1  # what TOML, and most that reads JSON, can hold
+
+
+def checked_field(
+    default: T,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    must_be: str = "",
+    instead_of: str = "",
+) -> T:
+    """A field with limits; `must_be` tells them in words where the type and the numbers do not.
+
+    `instead_of` names a field that goes back to its default where this one is given and that one is not.
+    """
+    limits = Limits(at_least=at_least, above=above, at_most=at_most, must_be=must_be, instead_of=instead_of)
+    declared: T = field(default=default, metadata={"limits": limits})
+    return declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What `checked_field` was told."""
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    must_be: str = ""
+    instead_of: str = ""
+
+    def allow(self, number: float) -> bool:
+        return (
+            (self.at_least is None or number >= self.at_least)
+            and (self.above is None or number > self.above)
+            and (self.at_most is None or number <= self.at_most)
+        )
+
+    def __str__(self) -> str:
+        if self.at_least is not None and self.at_most is not None:
+            return f" from {self.at_least} to {self.at_most}"
+        least = "" if self.at_least is None else f", at least {self.at_least}"
+        above = "" if self.above is None else f" above {self.above}"
+        most = "" if self.at_most is None else f", at most {self.at_most}"
+        return f"{least}{above}{most}"
+
+
+def read_fields(
+    cls: type[T],
+    values: Any,
+    *,
+    base: T | None = None,
+    where: str = "",
+    error: type[ElmoreError] = InputError,
+) -> T:
+    """An object of a dataclass; what the values leave out comes from `base`, or is the default.
+
+    `where` stands before the names of fields in errors, and `error` is the kind that is raised. Where a field may be
+    None, `false` says so too, because TOML has no word for nothing.
+
+    >>> @dataclass(frozen=True)
+    ... class Tagger:
+    ...     layers: int = checked_field(2, at_least=1)
+    >>> read_fields(Tagger, {"layers": 3})
+    Tagger(layers=3)
+    >>> read_fields(Tagger, {"layers": 0}, where="task")
+    Traceback (most recent call last):
+    ...
+    elmore.errors.InputError: task.layers is 0; it must be a whole number, at least 1
+    """
+    try:
+        return _read(cls, values, base, where)
+    except InputError as wrong:
+        raise error(str(wrong)) from None
+
+
+def check_fields(instance: Any) -> None:
+    """Hold every field of a dataclass to its type and its limits, for `__post_init__`."""
+    kinds = get_type_hints(type(instance))
+    for one in fields(instance):
+        _read_value(kinds[one.name], getattr(instance, one.name), None, one.name, _limits(one))
+
+
+def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where or 'this'} is {_shown(values)}; it must be a table of fields")
+    declared = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
+    if unknown := sorted(str(name) for name in values.keys() - declared.keys()):
+        raise InputError(f"unknown field {_place(where, shortened(unknown))}; known are {', '.join(declared)}")
+    kinds = get_type_hints(cls)
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        one = declared[name]
+        before = getattr(base, name) if base is not None else None if one.default is MISSING else one.default
+        limits = _limits(one)
+        given[name] = _read_value(kinds[name], value, before, _place(where, name), limits)
+        if limits.instead_of and limits.instead_of not in values:
+            given[limits.instead_of] = declared[limits.instead_of].default
+    if base is None and (missing := [name for name, one in declared.items() if name not in given and _is_needed(one)]):
+        raise InputError(f"{_place(where, missing[0])} is missing")
+    if where:
+        with error_context(where):
+            return _made(cls, base, given)
+    return _made(cls, base, given)
+
+
+def _made(cls: type[T], base: T | None, given: Mapping[str, Any]) -> T:
+    return cls(**given) if base is None else replace(base, **given)  # type: ignore[type-var]
+
+
+def _read_value(kind: Any, value: Any, before: Any, name: str, limits: Limits) -> Any:
+    """The value as its type has it: a list as a tuple, a whole number as a float where one is meant."""
+    inner, optional = _without_none(kind)
+    if optional and (value is None or value is False):
+        return None
+    if is_dataclass(inner):
+        # What Python code gives is made already; what files hold lies over what was there before.
+        return value if isinstance(value, inner) else _read(inner, value, before, name)  # type: ignore[arg-type]
+    try:
+        found = _converted(inner, value)
+        fits = not isinstance(found, int | float) or limits.allow(found)
+    except OverflowError:
+        raise InputError(f"{name} is too large a number") from None
+    except _UnfitError:
+        fits = False
+    if not fits:
+        must_be = limits.must_be or f"{_in_words(inner)}{limits}"
+        raise InputError(f"{name} is {_shown(value)}; it must be {must_be}{', or false for none' if optional else ''}")
+    return found
+
+
+class _UnfitError(Exception):
+    """A value is not of its field's type."""
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if (
+        kind is Any
+        or (kind in (bool, str) and type(value) is kind)
+        or (origin is Literal and isinstance(value, str) and value in parts)
+    ):
+        return value
+    if kind is float and type(value) in (int, float) and math.isfinite(float(value)):
+        return float(value)
+    if kind is int and type(value) is int:
+        if abs(value) > LARGEST_INTEGER:
+            raise OverflowError
+        return value
+    if origin is tuple and isinstance(value, list | tuple):
+        kinds = (parts[0],) * len(value) if parts[-1] is ... else parts
+        if len(kinds) == len(value):
+            return tuple(map(_converted, kinds, value))
+    if origin is Mapping and isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: _converted(parts[1], one) for name, one in value.items()}
+    raise _UnfitError
+
+
+def _in_words(kind: Any) -> str:
+    """What a value of this type is called in an error."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(parts) if len(parts) <= 2 else f"one of {', '.join(parts)}"
+    if origin is tuple:
+        return (
+            f"a list, each of it {_in_words(parts[0])}" if parts[-1] is ... else f"[{', '.join(map(_in_words, parts))}]"
+        )
+    if origin is Mapping:
+        return "a table" if parts[1] is Any else f"a table, each of it {_in_words(parts[1])}"
+    names: Mapping[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+    return names[kind]
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """The type of a field that may be None without that, and whether it may."""
+    parts = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    # Of several types one value would have several readings.
+    (inner,) = (part for part in parts if part is not type(None))
+    return inner, len(parts) > 1
+
+
+def _limits(one: Field[Any]) -> Limits:
+    limits: Limits = one.metadata.get("limits", Limits())
+    return limits
+
+
+def _is_needed(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def _place(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number of thousands of digits
+        return "a very large number"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,103 @@
+"""Which kernels run: chosen here and nowhere else, by device, kind of number and need of gradients, or by name.
+
+    reference        plain torch, differentiated by autograd: reading on any device
+    torch            the backward pass of the LSTM written out: training where nothing below fits
+    cpu              the same, and the character CNN by words of one length at a time: training on a CPU
+    triton           the same, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
+    triton-bfloat16  the same, with Triton kernels for the character CNN too: training on a GPU in bfloat16
+
+All of them give the same numbers, but for rounding, and the same gradients; tests hold each against the reference.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmore.errors import InputError
+from elmore.kernels import reference
+from elmore.kernels.autocast import compute_dtype
+from elmore.kernels.cell import TORCH_CELL
+from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_length, pool_by_product
+from elmore.kernels.explicit_backward import recurrence_with
+from elmore.kernels.recurrence import Recurrence
+from elmore.kernels.softmax import Normalize, normalize_
+
+# Triton's kernels compute in float32, and would take from float64 what it is there for.
+TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Kernels(NamedTuple):
+    """The hot functions of a pass."""
+
+    name: str
+    recurrence: Recurrence
+    pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
+    normalize: Normalize  # as in `softmax`
+
+
+def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:
+    """The kernels for a pass on a device, with numbers of a kind; those of a name, if one is given.
+
+    >>> choose_kernels(torch.device("cpu"), torch.float32, training=True).name
+    'cpu'
+    """
+    if name is not None:
+        return kernels_named(name)
+    if not training:
+        return kernels_named("reference")
+    if triton_runs_on(device, dtype):
+        # In float32 the tiles of the character CNN's kernel would not fit into what a GPU has at hand.
+        return kernels_named("triton-bfloat16" if dtype == torch.bfloat16 else "triton")
+    return kernels_named("cpu" if device.type == "cpu" else "torch")
+
+
+def kernels_for(x: Tensor, parameters: Iterable[Tensor], *, name: str | None = None) -> Kernels:
+    """The kernels for a pass over x with these parameters: those of training where any of them wants a gradient."""
+    training = torch.is_grad_enabled() and (x.requires_grad or any(one.requires_grad for one in parameters))
+    return choose_kernels(x.device, compute_dtype(x), training=training, name=name)
+
+
+def describe_kernels(device: torch.device) -> dict[str, str]:
+    """For each use on a device the name of the kernels.
+
+    >>> describe_kernels(torch.device("cpu"))
+    {'reading': 'reference', 'training in float32': 'cpu', 'training in bfloat16': 'cpu'}
+    """
+    uses = {
+        "reading": choose_kernels(device, torch.float32, training=False),
+        "training in float32": choose_kernels(device, torch.float32, training=True),
+        "training in bfloat16": choose_kernels(device, torch.bfloat16, training=True),
+    }
+    return {use: kernels.name for use, kernels in uses.items()}
+
+
+def triton_runs_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether Triton kernels can be used there."""
+    return device.type == "cuda" and dtype in TRITON_DTYPES and importlib.util.find_spec("triton") is not None
+
+
+@cache
+def kernels_named(name: str) -> Kernels:
+    """The kernels of a name; those of Triton are imported here, since not every machine has it."""
+    torch_recurrence = recurrence_with(TORCH_CELL)
+    match name:
+        case "reference":
+            return Kernels(name, reference.RECURRENCE, pool_by_convolution, normalize_)
+        case "torch":
+            return Kernels(name, torch_recurrence, pool_by_convolution, normalize_)
+        case "cpu":
+            return Kernels(name, torch_recurrence, pool_by_length, normalize_)
+        case "triton" | "triton-bfloat16":
+            if importlib.util.find_spec("triton") is None:
+                raise InputError(f"the kernels {name!r} need Triton, which torch brings along for NVIDIA GPUs on Linux")
+            from elmore.kernels import triton_cell, triton_max_pooling, triton_softmax
+
+            pool = pool_by_product
+            if name == "triton-bfloat16":
+                pool = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
+            return Kernels(name, recurrence_with(triton_cell.TRITON_CELL), pool, triton_softmax.normalize_)
+    raise InputError(f"there are no kernels {name!r}; there are reference, torch, cpu, triton and triton-bfloat16")

@@ -1,0 +1,56 @@
+"""Kernels are chosen in one place, for what a pass needs and for nothing that merely surrounds it."""
+
+import pytest
+import torch
+
+from elmore.errors import InputError
+from elmore.kernels import reference
+from elmore.kernels.character_cnn import pool_by_convolution, pool_by_length
+from elmore.kernels.selection import choose_kernels, describe_kernels, kernels_for, kernels_named
+from triton_here import needs_triton
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+def test_reading_takes_the_reference_on_every_device():
+    for device in (CPU, GPU, torch.device("mps")):
+        for dtype in (torch.float32, torch.bfloat16, torch.float64):
+            assert choose_kernels(device, dtype, training=False).name == "reference"
+    kernels = choose_kernels(CPU, torch.float32, training=False)
+    assert (kernels.recurrence, kernels.pool_characters) == (reference.RECURRENCE, pool_by_convolution)
+
+
+def test_training_on_a_cpu_takes_the_kernels_made_for_it():
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        assert choose_kernels(CPU, dtype, training=True).name == "cpu"
+    assert choose_kernels(CPU, torch.float32, training=True).pool_characters is pool_by_length
+    assert choose_kernels(torch.device("mps"), torch.float32, training=True).name == "torch"
+
+
+@needs_triton
+def test_training_on_a_gpu_takes_triton_for_what_it_computes_exactly_enough():
+    names = {dtype: choose_kernels(GPU, dtype, training=True).name for dtype in (torch.float32, torch.bfloat16)}
+    assert names == {torch.float32: "triton", torch.bfloat16: "triton-bfloat16"}
+    assert choose_kernels(GPU, torch.float64, training=True).name == "torch"
+
+
+def test_a_name_decides():
+    assert choose_kernels(CPU, torch.float32, training=True, name="reference").name == "reference"
+    assert choose_kernels(CPU, torch.float32, training=False, name="torch") is kernels_named("torch")
+    with pytest.raises(InputError, match="no kernels 'fast'; there are reference, torch"):
+        choose_kernels(CPU, torch.float32, training=False, name="fast")
+
+
+def test_kernels_of_training_run_only_where_something_wants_a_gradient():
+    x, frozen, trained = torch.ones(2), [torch.ones(2)], [torch.ones(2), torch.ones(2, requires_grad=True)]
+    assert kernels_for(x, frozen).name == "reference"
+    assert kernels_for(x, trained).name == "cpu"
+    assert kernels_for(x.clone().requires_grad_(), frozen).name == "cpu"
+    with torch.no_grad():
+        assert kernels_for(x, trained).name == "reference"
+
+
+def test_what_is_said_of_a_device_is_what_is_chosen_there():
+    said = describe_kernels(CPU)
+    assert said["reading"] == choose_kernels(CPU, torch.float32, training=False).name
+    assert said["training in bfloat16"] == choose_kernels(CPU, torch.bfloat16, training=True).name
