@@ -20,15 +20,15 @@ import torch
 from numpy.typing import NDArray
 
 from elmore import Embedder, __version__, load
-from elmore.config import ModelConfig, tensor_shapes
+from elmore.config import MEDIUM, ORIGINAL, SMALL, ModelConfig, tensor_shapes
 from elmore.formats import Checkpoint
 from elmore.model import Model, model_of
-from elmore.recipe import SIZES
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "equality.json"
 SENTENCES = [line.split("\t")[-1] for line in (HERE.parent / "examples" / "senses.txt").read_text().splitlines()]
-MODELS = ("small", "medium", "original", "elmore-en")
+SIZES = {"small": SMALL, "medium": MEDIUM, "original": ORIGINAL}
+MODELS = (*SIZES, "elmore-en")
 
 Vectors = list[NDArray[np.floating]]
 

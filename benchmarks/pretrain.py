@@ -13,22 +13,20 @@ import platform
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from elmore.config import ModelConfig
 from elmore.corpus.corpus import Corpus
-from elmore.network.initialization import initialize
-from elmore.network.language_model import LanguageModel
-from elmore.pretraining.loop import train
+from elmore.devices import choose_device
+from elmore.pretraining.initial_model import new_model
+from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.recipe import Recipe, Training
-from elmore.pretraining.sampling import LogUniformSampler
-from elmore.pretraining.stepping import Stepper
-from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.recipe import read_recipe
-from elmore.text.spelling import Speller
+from elmore.text.vocabulary import Vocabulary
 
 RESULTS = Path(__file__).parent / "results" / "pretrain.jsonl"
 
@@ -43,15 +41,16 @@ KINDS = {
     "copies": ("Memcpy", "copy", "Memset", "Fill"),
 }
 OTHER = "other pointwise"
+SIZES = ("tiny", "small", "medium", "original")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path)
-    parser.add_argument("--size", choices=("tiny", "small", "medium", "original"), default="medium")
+    parser.add_argument("--size", choices=SIZES, default="medium")
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--classes", type=int, help="a softmax of another size than the corpus's vocabulary")
-    parser.add_argument("--updates", type=int, default=50, help="of one round")
+    parser.add_argument("--steps", type=int, default=50, help="of one round")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--optimizer", default="adamw")
     parser.add_argument("--precision", default="bfloat16" if torch.cuda.is_available() else "float32")
@@ -65,54 +64,34 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    corpus = Corpus.open(arguments.prepared)
-    classes = arguments.classes or len(corpus.vocabulary)
-    config = read_recipe(arguments.size, Recipe).model
-    training = Training(
-        rows=arguments.rows, optimizer=arguments.optimizer, precision=arguments.precision, learning_rate=1e-3, warmup=0
-    )
-    sampler = LogUniformSampler(classes=classes, number=training.negatives)
-    windows = Windows(corpus.train, corpus.classes, WindowPlan(rows=training.rows), sampler=sampler)
-    model = LanguageModel(config, classes=classes)
-    initialize(model, torch.Generator().manual_seed(1))
-    speller = Speller(config)
-    words = speller.spell(corpus.types)
-    stepper = Stepper(
-        model.to(device),
-        words._replace(characters=words.characters.short()),
-        training,
-        rows=training.rows,
-        characters_needed=speller.characters_needed(words.characters).numpy(),
-        class_probabilities=sampler.probabilities,
-    )
-    clock = _Clock(stepper, windows)
-    clock.run(arguments.updates)
+    training = language_model_training(arguments)
+    clock = _Clock(training)
+    clock.run(arguments.steps)
     # A round in which a new shape of window came up has captured a graph, once for a whole training: not counted.
     rounds: list[float] = []
-    while len(rounds) < arguments.rounds and clock.done < 10 * arguments.rounds * arguments.updates:
-        before = len(stepper._graphs)
-        seconds = clock.run(arguments.updates)
-        if len(stepper._graphs) == before:
-            rounds.append(seconds / arguments.updates)
+    while len(rounds) < arguments.rounds and clock.done < 10 * arguments.rounds * arguments.steps:
+        before = len(clock.graphs)
+        seconds = clock.run(arguments.steps)
+        if len(clock.graphs) == before:
+            rounds.append(seconds / arguments.steps)
     if not rounds:
-        raise SystemExit("every round met a new shape of window; give more --updates to a round")
+        raise SystemExit("every round met a new shape of window; give more --steps to a round")
     seconds = statistics.median(rounds)
-    tokens = training.rows * training.window
-    sample = [windows[number].types for number in range(0, clock.done, max(clock.done // 20, 1))]
-    operations = _operations(config, words=statistics.mean(map(len, sample)), tokens=tokens, training=training)
+    tokens, device = training.tokens_per_step, training.stepper.device
+    sample = [training.windows[number].types for number in range(0, clock.done, max(clock.done // 20, 1))]
+    operations = _operations(training, words=statistics.mean(map(len, sample)))
     result: dict[str, Any] = {
         "benchmark": "pretrain",
         "size": arguments.size,
-        "rows": training.rows,
-        "classes": classes,
-        "precision": training.precision,
-        "optimizer": training.optimizer,
+        "rows": arguments.rows,
+        "classes": len(training.initial.vocabulary),
+        "precision": arguments.precision,
+        "optimizer": arguments.optimizer,
         "tokens_per_second": round(tokens / seconds),
         "rounds": [round(tokens / one) for one in rounds],
-        "milliseconds_per_update": round(1000 * seconds, 2),
+        "milliseconds_per_step": round(1000 * seconds, 2),
         "distinct_words": round(statistics.mean(map(len, sample))),
-        "graphs": sorted(map(list, stepper._graphs)),
+        "graphs": sorted(map(list, clock.graphs)),
         "tera_operations_per_second": round(operations / seconds / 1e12, 1),
         "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
         "torch": torch.__version__,
@@ -127,35 +106,60 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+def language_model_training(arguments: argparse.Namespace) -> LanguageModelTraining:
+    """A training as a run would make it, from the first step on."""
+    corpus = Corpus.open(arguments.prepared)
+    more = (arguments.classes or 0) - len(corpus.vocabulary)
+    if more > 0:
+        longer = Vocabulary([*corpus.vocabulary.words, *(f"<class {number}>" for number in range(more))])
+        corpus = replace(corpus, vocabulary=longer)
+    settings = Training(
+        steps=1_000_000,
+        rows=arguments.rows,
+        optimizer=arguments.optimizer,
+        precision=arguments.precision,
+        learning_rate=1e-3,
+        warmup=0,
+    )
+    initial = new_model(Recipe(model=read_recipe(arguments.size, Recipe).model, training=settings), corpus)
+    return LanguageModelTraining(corpus, initial, device=choose_device())
+
+
 class _Clock:
-    """Goes on with a training, a number of updates at a time."""
+    """Goes on with a training, a number of steps at a time."""
 
-    def __init__(self, stepper: Stepper, windows: Windows) -> None:
-        self.stepper, self.windows, self.done = stepper, windows, 0
+    def __init__(self, training: LanguageModelTraining) -> None:
+        self.training, self.done = training, 0
 
-    def run(self, updates: int) -> float:
-        """The seconds that so many further updates take."""
-        _wait(self.stepper.device)
+    @property
+    def graphs(self) -> Mapping[tuple[int, int | None], object]:
+        """The captured graphs, by the shape of window they are for."""
+        return self.training.stepper._graphs
+
+    def run(self, steps: int) -> float:
+        """The seconds that so many further steps take."""
+        _wait(self.training.stepper.device)
         began = time.perf_counter()
-        until = self.done + updates
-        for update in train(self.stepper, self.windows, done=self.done, until=until, updates=until):
-            if not update.finite:
-                raise SystemExit(f"update {update.number}: the loss is not finite")
-        _wait(self.stepper.device)
+        until = self.done + steps
+        for step in self.training.train(self.done, until):
+            if not step.finite:
+                raise SystemExit(f"step {step.number}: the loss is not finite")
+        _wait(self.training.stepper.device)
         self.done = until
         return time.perf_counter() - began
 
 
-def _operations(config: ModelConfig, *, words: float, tokens: int, training: Training) -> float:
-    """The multiplications and additions that the matrix products of one update need: forward once, backward twice."""
+def _operations(training: LanguageModelTraining, *, words: float) -> float:
+    """The multiplications and additions that the matrix products of one step need: forward once, backward twice."""
+    config = training.initial.recipe.model
     assert config.characters
     letters = config.characters
     convolved = sum(width * number for width, number in letters.filters) * letters.embedding_dim
     # As if every word had eight letters and two marks; what a GPU spends on padding is no use to anyone.
     word = 10 * convolved + letters.n_highways * 2 * letters.features**2 + letters.features * config.vector_dim
     cell = 2 * config.vector_dim * 4 * config.cell_dim + config.cell_dim * config.vector_dim
-    token = config.directions * (config.lstm_layers * cell + training.negatives * config.vector_dim)
-    return 3 * 2 * (words * word + tokens * token)
+    token = config.directions * (config.lstm_layers * cell + training.training.negatives * config.vector_dim)
+    return 3 * 2 * (words * word + training.tokens_per_step * token)
 
 
 def _peak(size: int = 8192, times: int = 20) -> float:
@@ -171,12 +175,12 @@ def _peak(size: int = 8192, times: int = 20) -> float:
     return 2 * size**3 / statistics.median(seconds)
 
 
-def _profile(clock: _Clock, table: Path | None, updates: int = 5) -> dict[str, float]:
-    """Milliseconds of an update on the GPU, by what they go to."""
+def _profile(clock: _Clock, table: Path | None, steps: int = 5) -> dict[str, float]:
+    """Milliseconds of a step on the GPU, by what they go to."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        clock.run(updates)
+        clock.run(steps)
     averages = profiler.key_averages()
     if table:
         table.write_text(averages.table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=90))
@@ -185,7 +189,7 @@ def _profile(clock: _Clock, table: Path | None, updates: int = 5) -> dict[str, f
         # Torch also puts its own operations on the GPU's line of time, over the kernels they launch.
         if event.device_type == torch.autograd.DeviceType.CUDA and not event.key.startswith(("aten::", "Optimizer.")):
             kind = next((kind for kind, parts in KINDS.items() if any(p in event.key for p in parts)), OTHER)
-            totals[kind] += event.self_device_time_total / 1000 / updates
+            totals[kind] += event.self_device_time_total / 1000 / steps
     return {kind: round(spent, 2) for kind, spent in sorted(totals.items(), key=lambda item: -item[1])}
 
 

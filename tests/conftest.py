@@ -11,13 +11,27 @@ from elmore.model import Model
 from small_runs import small_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+NO_REFERENCE_DATA = "the folder `shared` with the reference data is not beside the repository"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly when tests were left out for want of the reference data: green without them proves less."""
+    without = [
+        report for report in terminalreporter.stats.get("skipped", []) if NO_REFERENCE_DATA in str(report.longrepr)
+    ]
+    if without:
+        terminalreporter.section("NO REFERENCE DATA", sep="!", red=True, bold=True)
+        terminalreporter.line(
+            f"{len(without)} tests did not run: {NO_REFERENCE_DATA} ({SHARED}). Nothing was compared with the vectors "
+            "of the original programs."
+        )
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with the reference vectors and the data, beside the repository."""
     if not SHARED.is_dir():
-        pytest.skip("the folder `shared` with the reference data is not beside the repository")
+        pytest.skip(NO_REFERENCE_DATA)
     return SHARED
 
 

@@ -7,19 +7,15 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
-
 from elmore.corpus.corpus import Corpus
 from elmore.corpus.prepare import prepare
 from elmore.model import Model
-from elmore.pretraining.beginning import from_model, new_model
 from elmore.pretraining.events import Event
+from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.recipe import Recipe
-from elmore.pretraining.run import Habits, Run
-from elmore.pretraining.run_folder import RunFolder
 from elmore.recipe import override, read_recipe
-from elmore.training.distributed import Team
 from elmore.training.log import read_log
+from elmore.training.stoppable import StoppableEvents
 
 FIELDS = {
     "model.vector_dim": "8",
@@ -31,7 +27,14 @@ FIELDS = {
     "training.negatives": "8",
     "training.warmup": "2",
 }
-OPTIONS = ["--recipe", "tiny", *(word for name, value in FIELDS.items() for word in (f"--{name}", value))]
+# Always on the CPU: several processes would not find a GPU each.
+OPTIONS = [
+    "--recipe",
+    "tiny",
+    "--device",
+    "cpu",
+    *(word for name, value in FIELDS.items() for word in (f"--{name}", value)),
+]
 
 # What a program needs so that its sums are the same on every run, and nothing of a launcher around the tests.
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
@@ -59,15 +62,17 @@ def small_recipe(**changes: object) -> Recipe:
 
 
 def small_run(
-    corpus: Corpus, folder: Path, recipe: Recipe, *, init: Model | None = None, goes_on: bool = False, **habits: object
-) -> Run:
-    """A run as the program would make it; one that goes on gets its weights from its checkpoint alone."""
-    folder.mkdir(exist_ok=True)
-    beginning = new_model(recipe, corpus) if init is None else from_model(init, recipe, corpus)
-    if goes_on:
-        beginning = new_model(beginning.recipe, corpus, characters=beginning.characters, init=beginning.init)
-    chosen = Habits(**{"log_every": 1, "checkpoint_every": 5, **habits})  # type: ignore[arg-type]
-    return Run(corpus, RunFolder(folder), beginning, habits=chosen, device=torch.device("cpu"), team=Team())
+    corpus: Corpus,
+    folder: Path,
+    recipe: Recipe | None = None,
+    *,
+    init: Model | None = None,
+    resume: bool = False,
+    **settings: object,
+) -> StoppableEvents[Event]:
+    """A run on the CPU that logs every step; one that goes on needs neither recipe nor model."""
+    chosen = {} if resume else {"log_every": 1, "checkpoint_every": 5}
+    return pretrain(corpus, folder, recipe, init=init, resume=resume, settings=chosen | settings, device="cpu")
 
 
 def of_kind(kind: type, events: Iterable[Event]) -> list:
@@ -75,7 +80,7 @@ def of_kind(kind: type, events: Iterable[Event]) -> list:
 
 
 def losses(run: Path) -> dict[int, float]:
-    """The logged losses by update; an update that was logged twice is a mistake."""
+    """The logged losses by step; a step that was logged twice is a mistake."""
     entries = [entry for entry in read_log(run / "log.jsonl") if "loss" in entry]
     found = {entry["step"]: entry["loss"] for entry in entries}
     assert len(found) == len(entries)

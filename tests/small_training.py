@@ -1,19 +1,22 @@
 """A training small enough for a test: a corpus of a few sentences, models of every kind, and all that trains them."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.network.initialization import initialize
+from elmore.corpus.corpus import Corpus
 from elmore.network.language_model import LanguageModel
-from elmore.pretraining.recipe import Training
-from elmore.pretraining.sampling import LogUniformSampler
+from elmore.pretraining.initial_model import new_model
+from elmore.pretraining.language_model_training import LanguageModelTraining
+from elmore.pretraining.recipe import Recipe, Training
 from elmore.pretraining.stepping import Stepper
-from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.text.spelling import Speller
+from elmore.pretraining.windows import Windows
+from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
+from elmore.training.distributed import Team
 
 WORDS = ["the", "a", "cat", "dog", "bird", "sees", "hears", "small", "big", ".", "extraordinarily"]
 TYPES = ["<S>", "</S>", "<UNK>", *WORDS]
@@ -57,28 +60,36 @@ def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:
     return np.array(stream, dtype=np.uint32)
 
 
-def small_model(config: ModelConfig = MODEL, *, seed: int = 1) -> LanguageModel:
-    model = LanguageModel(config, classes=len(TYPES))
-    initialize(model, torch.Generator().manual_seed(seed))
-    return model
+def small_corpus_in_memory(sentences: int = 60) -> Corpus:
+    """Nothing of it lies on disk."""
+    return Corpus(
+        path=Path("nowhere"),
+        train=small_stream(sentences),
+        heldout=small_stream(20, seed=2),
+        types=TYPES,
+        counts=np.zeros(len(TYPES), dtype=np.uint64),
+        classes=CLASSES,
+        vocabulary=Vocabulary(TYPES),
+        style=TextStyle(),
+        manifest={},
+    )
+
+
+def small_language_model_training(
+    training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60, team: Team | None = None
+) -> LanguageModelTraining:
+    corpus = small_corpus_in_memory(sentences)
+    initial = new_model(Recipe(model=config, training=training), corpus)
+    return LanguageModelTraining(corpus, initial, device=torch.device("cpu"), team=team)
+
+
+def small_model(config: ModelConfig = MODEL) -> LanguageModel:
+    return new_model(Recipe(model=config, training=TRAINING), small_corpus_in_memory()).model
 
 
 def small_windows(training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60) -> Windows:
-    directions = config.direction_names
-    plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
-    sampler = LogUniformSampler(classes=len(TYPES), number=training.negatives) if training.negatives else None
-    return Windows(small_stream(sentences), CLASSES, plan, sampler=sampler)
+    return small_language_model_training(training, config=config, sentences=sentences).windows
 
 
 def small_stepper(training: Training = TRAINING, *, config: ModelConfig = MODEL) -> Stepper:
-    speller = Speller(config, vocabulary=Vocabulary(TYPES))
-    words = speller.spell(TYPES)
-    sampler = LogUniformSampler(classes=len(TYPES), number=training.negatives) if training.negatives else None
-    return Stepper(
-        small_model(config),
-        words,
-        training,
-        rows=training.rows,
-        characters_needed=None if words.characters is None else speller.characters_needed(words.characters).numpy(),
-        class_probabilities=sampler.probabilities if sampler else None,
-    )
+    return small_language_model_training(training, config=config).stepper

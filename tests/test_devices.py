@@ -6,7 +6,7 @@ import torch
 from elmore import Embedder
 from elmore.devices import choose_device
 from elmore.errors import InputError
-from elmore.training.distributed import own_device
+from elmore.training.distributed import process_device
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_each_process_of_torchrun_has_a_gpu_of_its_own(gpus: list[torch.device],
     assert choose_device("cuda:1") == torch.device("cuda:1")
 
 
-@pytest.mark.parametrize("choose", [choose_device, own_device, lambda name: Embedder.from_pretrained(device=name)])
+@pytest.mark.parametrize("choose", [choose_device, process_device, lambda name: Embedder.from_pretrained(device=name)])
 @pytest.mark.parametrize("name", ["abacus", "cuda:99", "meta:x"])
 def test_a_device_that_is_not_there_is_an_error_that_names_it(choose, name: str) -> None:
     with pytest.raises(InputError, match=f"the device '{name}' cannot be used here; give cpu, cuda, cuda:1 or mps: "):

@@ -14,7 +14,6 @@ FOREIGN = ("compat/", "triton_")
 # What else may be larger, each with its reason.
 EXCEPTIONS = {
     "corpus/prepare.py:prepare": "its settings are to become a record",
-    "pretraining/loop.py:train": "goes with the loop that all trainings share",
 }
 
 

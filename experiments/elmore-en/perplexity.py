@@ -63,7 +63,7 @@ class Scorer:
         return cls(Predictor(load(model, device=device)))
 
     def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:
-        found = perplexity(self.predictor, self._sentences(text), state=state)
+        found = perplexity(self._sentences(text), model=self.predictor, state=state)
         how = {"rows": DEFAULT_ROWS, "passage": DEFAULT_PASSAGE} if state == "carry" else {}
         numbers = {name: getattr(found, name) for name in ("tokens", "unknown", "forward", "backward", "mean")}
         return {**numbers, "state": state, **how}

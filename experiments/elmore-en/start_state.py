@@ -65,7 +65,7 @@ def sentences_of(text: Path, model: Model) -> Iterator[list[str]]:
 def first_words(model: Model, text: Path) -> float:
     """The perplexity of the first words, the mean of both directions, each sentence from the model's own start."""
     sentences = islice(sentences_of(text, model), SENTENCES)
-    return perplexity(model, sentences, state="fixed", first_words=FIRST_WORDS).mean
+    return perplexity(sentences, model=model, state="fixed", first_words=FIRST_WORDS).mean
 
 
 def words_in_context(model: Embedder, folder: Path) -> dict[str, float]:

@@ -13,6 +13,8 @@ from elmore.version import __version__
 
 if TYPE_CHECKING:
     from elmore.config import ModelConfig
+    from elmore.corpus.corpus import Corpus
+    from elmore.corpus.prepare import prepare
     from elmore.embedding.elmo import Elmo
     from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
@@ -20,31 +22,50 @@ if TYPE_CHECKING:
     from elmore.errors import ElmoreError
     from elmore.model import Model, load
     from elmore.network.mix import LayerMix
+    from elmore.pretraining.pretrain import pretrain
+    from elmore.pretraining.recipe import Recipe
+    from elmore.scoring.perplexity import perplexity
+    from elmore.scoring.substitutes import substitutes
+    from elmore.scoring.surprisal import surprisal
 
 __all__ = [
+    "Corpus",
     "Elmo",
     "ElmoreError",
     "Embedder",
     "LayerMix",
     "Model",
     "ModelConfig",
+    "Recipe",
     "__version__",
     "embed_file",
     "load",
     "open_vectors",
+    "perplexity",
+    "prepare",
+    "pretrain",
+    "substitutes",
+    "surprisal",
 ]
 
 # Loaded on first use: importing elmore takes milliseconds and does not import torch.
 _HOMES = {
+    "Corpus": "elmore.corpus.corpus",
     "Elmo": "elmore.embedding.elmo",
     "ElmoreError": "elmore.errors",
     "Embedder": "elmore.embedding.embedder",
     "LayerMix": "elmore.network.mix",
     "Model": "elmore.model",
     "ModelConfig": "elmore.config",
+    "Recipe": "elmore.pretraining.recipe",
     "embed_file": "elmore.embedding.embed_file",
     "load": "elmore.model",
     "open_vectors": "elmore.embedding.vectors",
+    "perplexity": "elmore.scoring.perplexity",
+    "prepare": "elmore.corpus.prepare",
+    "pretrain": "elmore.pretraining.pretrain",
+    "substitutes": "elmore.scoring.substitutes",
+    "surprisal": "elmore.scoring.surprisal",
 }
 
 

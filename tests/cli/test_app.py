@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from elmore import __version__
+from elmore import __version__, load
 from elmore.cli.app import VERBS, program
 
 
@@ -129,8 +130,8 @@ def test_a_full_standard_output_is_told_in_one_line(arguments: str) -> None:
 
 
 def test_a_console_without_a_character_shows_its_code(elmore, tmp_path: Path) -> None:
-    (tmp_path / "about.toml").write_text('description = "Café"\n')
-    elmore("convert", "tiny-random", "-o", tmp_path / "model", "--about", tmp_path / "about.toml")
+    (tmp_path / "card.toml").write_text('description = "Café"\n')
+    elmore("convert", "tiny-random", "-o", tmp_path / "model", "--card", tmp_path / "card.toml")
     ended = shell(f"elmore info {tmp_path / 'model'}", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "description  Caf\\xe9\n" in ended.stdout
@@ -141,3 +142,23 @@ def test_a_reader_that_has_had_enough_is_no_error(command: str) -> None:
     ended = shell(f"{command}; echo ${{PIPESTATUS[0]}}")
     assert ended.stdout in ("0\n", "141\n")
     assert ended.stderr == ""
+
+
+@pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
+@pytest.mark.parametrize("verb", ["embed", "perplexity", "surprisal", "substitutes"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_every_verb_that_runs_a_model_says_where_unless_it_is_the_cpu(
+    elmore, fixtures: Path, tmp_path: Path, monkeypatch, verb: str, device: str
+) -> None:
+    model = load(fixtures / "bilm-tf-checkpoint")
+    asked = []
+    monkeypatch.setattr("elmore.devices.choose_device", lambda name: asked.append(name) or torch.device(device))
+    monkeypatch.setattr("elmore.model.load", lambda *_, **__: model)
+    monkeypatch.setattr("elmore.embedding.embedder.load", lambda *_, **__: model)
+    (tmp_path / "text.txt").write_text("good words\n")
+    arguments = {"embed": ("-o", tmp_path / "v.npz"), "substitutes": ("a [good] word",)}.get(verb, ())
+    source = () if verb == "substitutes" else (tmp_path / "text.txt",)
+    ended = elmore(verb, *source, *arguments, "--device", "cuda:1")
+    assert ended.code == 0, ended.err
+    assert asked == ["cuda:1"]
+    assert ended.err.splitlines().count("running on cuda:1") == (device != "cpu")

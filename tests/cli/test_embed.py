@@ -186,6 +186,29 @@ def test_eight_shards_together_are_the_whole(elmore, tmp_path: Path, monkeypatch
         np.testing.assert_allclose(ours, expected, **SAME)
 
 
+def test_several_files_folders_and_patterns_are_one_text(elmore, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("books").mkdir()
+    for name, content in {"a.txt": "One.", "books/b.txt": "Two.", "books/c.conllu": CONLLU}.items():
+        Path(name).write_text(content)
+    for sources in (["a.txt", "books"], ["a.txt", "books/*"], ["?.txt", "books/b.txt", "books/c.conllu"]):
+        assert elmore("embed", *sources, "-o", "v.npz", "-m", "tiny-random").code == 0
+        vectors = open_vectors("v.npz")
+        assert words_of(vectors) == [["One", "."], ["Two", "."], ["Cats", "purr"]]
+        assert (vectors.numbers.tolist(), vectors.labels) == ([0, 1, 2], [None, None, "s1"])
+        assert vectors.meta["job"]["input"] == ["a.txt", "b.txt", "c.conllu"]
+
+
+def test_nothing_is_overwritten_by_surprise(elmore, text: Path) -> None:
+    Path("v.h5").write_text("years of work")
+    arguments = ("embed", "text.txt", "-o", "v.h5", "-m", "tiny-random")
+    ended = elmore(*arguments)
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert ended.err.startswith("elmore: v.h5: is there already, and not Elmore's; choose another name, or ")
+    assert Path("v.h5").read_text() == "years of work"
+    assert elmore(*arguments, "--force").code == 0
+
+
 def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path) -> None:
     arguments = ("embed", "text.txt", "-o", "v.h5", "-m", "tiny-random")
     elmore(*arguments, "--layers", "top")
@@ -233,12 +256,14 @@ def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(elmore, text: P
     ("arguments", "complaint"),
     [
         (["none.txt"], "none.txt: no such file"),
-        (["."], ".: is a folder; name a file"),
+        (["empty"], "empty: holds no text"),
+        (["*.none"], "*.none: matches no file"),
         (["a.conllu", "--tokenized"], "a.conllu: by its name it is conllu"),
     ],
 )
 def test_wrong_input_is_refused_before_a_model_is_loaded(elmore, text: Path, monkeypatch, arguments, complaint) -> None:
     monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
+    Path("empty").mkdir()
     ended = elmore("embed", *arguments, "-o", "v.h5", "-m", "tiny-random")
     assert (ended.code, ended.err.startswith(f"elmore: {complaint}")) == (1, True)
 

@@ -111,12 +111,46 @@ class TestSurprisal:
         with (tmp_path / "scores.tsv").open(newline="") as file:
             rows = list(csv.DictReader(file, dialect="excel-tab"))
         assert [row["word"] for row in rows] == data.read_text().split()
-        assert all(float(row["forward"]) < 0 and float(row["backward"]) < 0 for row in rows)
+        assert all(float(row["forward"]) > 0 and float(row["backward"]) > 0 for row in rows)
 
     def test_a_dash_is_standard_output(self, model: Path, data: Path) -> None:
         result = run("surprisal", "--model", model, data, "--tokenized", "-o", "-")
         assert result.stdout.splitlines()[0].split("\t")[:3] == ["sentence", "position", "word"]
         assert len(result.stdout.splitlines()) == 135
+
+    @pytest.mark.parametrize("name", ["scores.csv", "scores.json", "scores.jsonl"])
+    def test_the_file_is_what_its_name_says(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
+        result = run("surprisal", "--model", model, data, "--tokenized", "-o", tmp_path / name)
+        assert result.exit_code == 0, result.output
+        content = (tmp_path / name).read_text()
+        match name:
+            case "scores.csv":
+                words = [row["word"] for row in csv.DictReader(content.splitlines())]
+            case "scores.json":
+                words = [row["word"] for row in json.loads(content)]
+            case _:
+                words = [json.loads(line)["word"] for line in content.splitlines()]
+        assert words == data.read_text().split()
+
+    def test_a_name_that_says_nothing_is_refused_before_a_model_is_loaded(self, data: Path, monkeypatch) -> None:
+        monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
+        result = run("surprisal", data, "-o", "scores.xlsx")
+        assert "scores.xlsx: a table of surprisals is written to .tsv" in str(result.exception)
+
+    def test_logarithms_are_written_when_asked_for(self, model: Path, data: Path) -> None:
+        lines = run("surprisal", "--model", model, data, "--tokenized", "--log-probabilities").stdout.splitlines()
+        assert lines[0].split("\t")[4:] == ["log_forward", "log_backward", "log_both"]
+        assert all(float(line.split("\t")[4]) < 0 for line in lines[1:])
+
+    def test_there_is_no_header_before_an_error(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_bytes(b"\xff\n")
+        result = run("surprisal", "--model", model, tmp_path / "text.txt")
+        assert isinstance(result.exception, InputError)
+        assert result.stdout == ""
+
+    def test_contradicting_formats_are_refused(self, model: Path, data: Path) -> None:
+        result = run("surprisal", "--model", model, data, "--tokenized", "--input-format", "conllu")
+        assert "--tokenized and --input-format conllu contradict each other" in str(result.exception)
 
     def test_raw_text_is_split_and_tokenised(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("The model is good. It predicts words.\n")

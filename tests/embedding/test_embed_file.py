@@ -10,7 +10,7 @@ import torch
 from elmore import Embedder, embed_file, load, open_vectors
 from elmore.embedding.embed_file import EmbedArguments
 from elmore.embedding.job import EmbedJob
-from elmore.errors import InputError, NotFound
+from elmore.errors import InputError, InputWarning, NotFound
 
 
 @pytest.fixture
@@ -47,12 +47,19 @@ def test_what_is_wrong_is_said_before_a_model_is_made(text: Path) -> None:
 
     with pytest.raises(NotFound, match=r"none\.txt: no such file"):
         embed_file(text.with_name("none.txt"), text.with_name("v.npz"), model=make)
-    with pytest.raises(InputError, match="there is no input"):
+    with pytest.raises(InputError, match="no input; name files"):
         embed_file([], text.with_name("v.npz"), model=make)
     with pytest.raises(InputError, match="state is 'warm'"):
         embed_file(text, text.with_name("v.npz"), model=make, state="warm")
     with pytest.raises(InputError, match=r"text\.txt: vectors are written to"):
         embed_file(text, text, model=make)
+
+
+def test_what_is_passed_over_in_a_folder_is_said(text: Path, tiny: Embedder) -> None:
+    text.with_name("notes.docx").write_text("not read")
+    with pytest.warns(InputWarning, match="passed over: 1 skipped files, 1 repeated files"):
+        summary = embed_file([text.parent, text], text.with_name("v.npz"), model=tiny)
+    assert summary.sentences == 2
 
 
 def test_an_input_is_never_overwritten(text: Path) -> None:
@@ -63,15 +70,24 @@ def test_an_input_is_never_overwritten(text: Path) -> None:
     assert source.read_text() == "I took a bow. Me too.\n"
 
 
-@pytest.mark.parametrize("layout", ["default", "allennlp"])
-def test_only_files_of_vectors_are_replaced_unless_forced(text: Path, tiny: Embedder, layout) -> None:
+def test_only_files_of_vectors_are_replaced_unless_forced(text: Path, tiny: Embedder) -> None:
     target = text.with_name("v.h5")
     target.write_bytes(b"years of work")
     with pytest.raises(InputError, match=r"v\.h5: is there already, and not Elmore's; .*--force"):
-        embed_file(text, target, model=tiny, layout=layout)
+        embed_file(text, target, model=tiny)
     assert target.read_bytes() == b"years of work"
-    embed_file(text, target, model=tiny, layout=layout, force=True)
-    embed_file(text, target, model=tiny, layout=layout, layers="top")
+    embed_file(text, target, model=tiny, force=True)
+    embed_file(text, target, model=tiny, layers="top")
+    with open_vectors(target) as vectors:
+        assert vectors.meta["job"]["layers"] == 2
+
+
+def test_a_file_in_allennlps_layout_may_be_anybodys(text: Path, tiny: Embedder) -> None:
+    target = text.with_name("v.h5")
+    embed_file(text, target, model=tiny, layout="allennlp")
+    with pytest.raises(InputError, match="not Elmore's"):
+        embed_file(text, target, model=tiny, layout="allennlp")
+    embed_file(text, target, model=tiny, layout="allennlp", force=True)
     with open_vectors(target) as vectors:
         assert vectors.words(1) == ["Me", "too", "."]
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from elmore import load
-from elmore.pretraining.run_folder import Origins, RunFolder, identity
 from elmore.pretraining.windows import WindowPlan, Windows
 from small_runs import (
     ENVIRONMENT,
@@ -25,17 +24,16 @@ from small_runs import (
 )
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
-UPDATES = 12
-RECIPE = small_recipe(**{"training.steps": UPDATES})
-HABITS = ["--log-every", "1", "--checkpoint-every", "5"]
+STEPS = 12
+RECIPE = small_recipe(**{"training.steps": STEPS})
+SETTINGS = ["--log-every", "1", "--checkpoint-every", "5"]
 
 
 @pytest.fixture(scope="module")
 def alone(corpus, tmp_path_factory):
     """The run of one process."""
     folder = tmp_path_factory.mktemp("runs") / "alone"
-    list(small_run(corpus, folder, RECIPE).events())
-    RunFolder(folder).write(RECIPE, Origins(corpus=identity(corpus)))
+    list(small_run(corpus, folder, RECIPE))
     return folder
 
 
@@ -43,7 +41,7 @@ def alone(corpus, tmp_path_factory):
 def together(corpus, tmp_path_factory):
     """The same run of two."""
     folder = tmp_path_factory.mktemp("runs") / "together"
-    command = torchrun_command(2, "pretrain", corpus.path, "-o", folder, *OPTIONS, "--steps", UPDATES, *HABITS)
+    command = torchrun_command(2, "pretrain", corpus.path, "-o", folder, *OPTIONS, "--steps", STEPS, *SETTINGS)
     found = ended(command)
     assert found.returncode == 0, found.stderr
     return folder, found
@@ -51,7 +49,7 @@ def together(corpus, tmp_path_factory):
 
 def test_two_processes_with_half_the_rows_have_the_losses_of_one(alone, together):
     one, two = losses(alone), losses(together[0])
-    assert list(one) == list(two) == list(range(1, UPDATES + 1))
+    assert list(one) == list(two) == list(range(1, STEPS + 1))
     np.testing.assert_allclose(list(two.values()), list(one.values()), rtol=0, atol=1e-5)
 
 
@@ -64,7 +62,7 @@ def test_two_processes_make_the_model_of_one(alone, together):
 def test_one_process_speaks_for_all(together):
     told = together[1].stderr
     assert told.count("distinct words") == told.count("wrote") == 1
-    assert "in each of 2 processes" in told
+    assert "epochs, in 2 processes" in told
 
 
 def test_the_shards_are_everything_and_never_overlap(corpus):
@@ -78,22 +76,22 @@ def test_the_shards_are_everything_and_never_overlap(corpus):
 
 def test_two_processes_can_go_on_where_one_was_stopped(corpus, alone, tmp_path):
     folder = stopped_at_10(alone, tmp_path / "run")
-    found = ended(torchrun_command(2, "pretrain", corpus.path, "--resume", folder, *HABITS))
+    found = ended(torchrun_command(2, "pretrain", corpus.path, "--resume", folder, "--device", "cpu"))
     assert found.returncode == 0, found.stderr
-    assert "going on after update 10" in found.stderr
+    assert "going on after step 10" in found.stderr
     np.testing.assert_allclose(list(losses(folder).values()), list(losses(alone).values()), atol=1e-5)
 
 
 def test_one_process_can_go_on_where_two_were_stopped(corpus, alone, together, tmp_path):
     folder = stopped_at_10(together[0], tmp_path / "run")
-    started, *_ = small_run(corpus, folder, RECIPE, goes_on=True).events()
+    _, started, *_ = small_run(corpus, folder, resume=True)
     assert started.done == 10
     np.testing.assert_allclose(list(losses(folder).values()), list(losses(alone).values()), atol=1e-5)
 
 
 def stopped_at_10(run: Path, copy: Path) -> Path:
     shutil.copytree(run, copy)
-    shutil.rmtree(copy / "checkpoints" / f"step-{UPDATES:08d}")
+    shutil.rmtree(copy / "checkpoints" / f"step-{STEPS:08d}")
     return copy
 
 
@@ -126,12 +124,12 @@ def test_a_killed_worker_is_started_again_and_goes_on_from_the_last_checkpoint(c
     finally:
         if launched.poll() is None:
             os.killpg(launched.pid, signal.SIGKILL)
-    assert "going on after update" in (tmp_path / "told").read_text()
+    assert "going on after step" in (tmp_path / "told").read_text()
     found = ended(elmore_command(*arguments, "-o", tmp_path / "whole"))
     assert found.returncode == 0, found.stderr
     one, two = losses(tmp_path / "whole"), losses(folder)
     assert list(one) == list(two) == list(range(1, 201))
-    # Sums in another order drift apart over so many updates, but not by more than this.
+    # Sums in another order drift apart over so many steps, but not by more than this.
     np.testing.assert_allclose(list(two.values()), list(one.values()), atol=1e-3)
 
 

@@ -1,18 +1,21 @@
 """Any model that loads can be trained on, with its softmax or with a fresh one."""
 
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from elmore import load
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.errors import InputError, InputWarning
 from elmore.formats import Card, Checkpoint
 from elmore.model import model_of, save
-from elmore.pretraining.beginning import MOST_FROZEN_STEPS, from_model, reading_words
-from elmore.pretraining.events import Evaluated, Finished, Progressed
+from elmore.pretraining.events import Finished
+from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, reading_words
 from elmore.text.vocabulary import Vocabulary
+from elmore.training.events import Evaluated, Progressed
 from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
 
 
@@ -28,7 +31,7 @@ def trained(tmp_path_factory, corpus):
     """The folder of a model that has learnt a little."""
     recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.03})
     folder = tmp_path_factory.mktemp("runs") / "trained"
-    return list(small_run(corpus, folder, recipe, checkpoint_every=100, hdf5=True).events())[-1]
+    return list(small_run(corpus, folder, recipe, checkpoint_every=100, hdf5=True))[-1]
 
 
 def recipe(**changes):
@@ -37,67 +40,72 @@ def recipe(**changes):
 
 def test_a_model_with_the_corpus_s_vocabulary_keeps_its_softmax(domain, trained, tmp_path):
     run = small_run(domain, tmp_path / "run", recipe(), init=load(trained.model))
-    events = list(run.events())
+    events = list(run)
     before, *_, after = of_kind(Evaluated, events)
-    assert (before.number, before.before) == (0, True)
-    # The domain has the same grammar, so the model is good from the start: no word of its softmax was forgotten.
-    assert before.held_out.mean < trained.held_out.mean * 1.15
-    assert events[-1].before == before.held_out
+    assert (before.number, before.is_baseline) == (0, True)
+    assert events[-1].baseline == before.evaluation
     facts = load(tmp_path / "run" / "model").card.extra["training"]
-    assert facts["heldout_perplexity_before"]["each"] == before.held_out.perplexities
-    assert facts["heldout_perplexity"]["each"] == after.held_out.perplexities
+    assert facts["heldout_perplexity_before"]["each"] == before.evaluation.parts
+    assert facts["heldout_perplexity"]["each"] == after.evaluation.parts
     assert facts["init"]["softmax"] == "its own"
     assert facts["init"]["fingerprint"] == load(trained.model).fingerprint()
+
+
+def test_before_its_first_step_a_model_predicts_the_same_text_exactly_as_it_did(corpus, trained, tmp_path):
+    for event in small_run(corpus, tmp_path / "run", recipe(), init=load(trained.model)):
+        if isinstance(event, Evaluated):
+            break
+    assert event.is_baseline
+    # Neither a weight nor a bias of its softmax is lost or rounded.
+    assert event.evaluation == trained.heldout
 
 
 def test_what_grows_out_of_a_model_keeps_its_licence(domain, trained, tmp_path):
     model = load(trained.model)
     free = replace(model, card=replace(model.card, licence="CC0"))
-    finished = list(small_run(domain, tmp_path / "run", recipe(), init=free).events())[-1]
+    finished = list(small_run(domain, tmp_path / "run", recipe(), init=free))[-1]
     assert (load(trained.model).card.licence, load(finished.model).card.licence) == ("", "CC0")
 
 
 def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, tmp_path):
     init = load(trained.hdf5)
     assert init.softmax is None
-    run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 6}), init=init)
-    prints = {}
-    for event in run.events():
-        if isinstance(event, Progressed):
-            weights = [tensor.detach().clone() for tensor in run.model.network.state_dict().values()]
-            prints[event.update.number] = weights
-        if isinstance(event, Evaluated) and event.before:
-            assert event.number == 6
-    own = list(init.network.state_dict().values())
-    assert list(prints) == list(range(1, 15))
-    assert all(torch.equal(a, b) for a, b in zip(prints[6], own, strict=True))
-    assert not any(torch.equal(a, b) for a, b in zip(prints[7], own, strict=True) if b.numel() > 1000)
-    assert run.evaluations.found_before is not None
-    assert run.beginning.init["softmax"] == "fresh"
+    changes = recipe(**{"training.frozen_steps": 6})
+    events = list(small_run(domain, tmp_path / "run", changes, init=init, checkpoint_every=1, keep=99))
+    assert [(event.number, event.is_baseline) for event in of_kind(Evaluated, events)] == [(6, True), (14, False)]
+
+    def moved(step: int) -> set[str]:
+        tensors = load_file(tmp_path / "run" / "checkpoints" / f"step-{step:08d}" / "tensors.safetensors")
+        own = init.network.state_dict()
+        return {name for name, tensor in own.items() if not torch.equal(tensors[f"model.network.{name}"], tensor)}
+
+    assert moved(6) == set()
+    assert moved(7) == set(init.network.state_dict())
+    assert load(events[-1].model).card.extra["training"]["init"]["softmax"] == "fresh"
 
 
 def test_without_a_number_the_softmax_has_an_epoch_to_itself(domain, trained, tmp_path):
-    run = small_run(domain, tmp_path / "run", recipe(), init=load(trained.hdf5))
-    assert run.recipe.training.frozen_steps == (len(domain.train) - 1) // 20 < MOST_FROZEN_STEPS
-    assert run.updates == run.recipe.training.frozen_steps + 8
+    opened, started = islice(small_run(domain, tmp_path / "run", recipe(), init=load(trained.hdf5)), 2)
+    assert opened.frozen_steps == (len(domain.train) - 1) // 20 < MOST_FROZEN_STEPS
+    assert started.steps == opened.frozen_steps + 8
 
 
 @pytest.mark.parametrize("stop_after", [3, 6, 9])
 def test_fine_tuning_that_was_stopped_goes_on_with_the_same_losses(domain, trained, tmp_path, stop_after):
     wish = recipe(**{"training.frozen_steps": 6})
     init = load(trained.hdf5)
-    *_, whole = small_run(domain, tmp_path / "whole", wish, init=init, checkpoint_every=2).events()
-    for event in small_run(domain, tmp_path / "run", wish, init=init, checkpoint_every=2).events():
-        if isinstance(event, Progressed) and event.update.number == stop_after:
+    *_, whole = small_run(domain, tmp_path / "whole", wish, init=init, checkpoint_every=2)
+    for event in small_run(domain, tmp_path / "run", wish, init=init, checkpoint_every=2):
+        if isinstance(event, Progressed) and event.step.number == stop_after:
             break
-    *_, last = small_run(domain, tmp_path / "run", wish, init=init, goes_on=True, checkpoint_every=2).events()
+    *_, last = small_run(domain, tmp_path / "run", resume=True)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
-    assert (last.held_out, last.before) == (whole.held_out, whole.before)
+    assert (last.heldout, last.baseline) == (whole.heldout, whole.baseline)
 
 
 def test_the_rate_rises_anew_when_everything_is_trained(domain, trained, tmp_path):
     run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 6}), init=load(trained.hdf5))
-    rates = {event.update.number: event.update.rate for event in of_kind(Progressed, run.events())}
+    rates = {event.step.number: event.step.rate for event in of_kind(Progressed, run)}
     assert rates[1] == rates[7] == 0.005
     assert rates[2] == rates[8] == 0.01
 
@@ -107,8 +115,8 @@ def test_a_softmax_over_other_words_is_replaced_and_the_remedy_is_told(corpus, t
     model = load(trained.model)
     model = replace(model, speller=replace_vocabulary(model, ["<S>", "</S>", "<UNK>", "cat"]))
     with pytest.warns(InputWarning, match=r"another vocabulary.*elmore prepare --vocabulary FILE"):
-        beginning = from_model(model, recipe(), other)
-    assert beginning.init["softmax"] == "fresh"
+        initial = from_model(model, recipe(), other)
+    assert initial.init["softmax"] == "fresh"
 
 
 def replace_vocabulary(model, words):
@@ -119,9 +127,9 @@ def replace_vocabulary(model, words):
 
 def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
     wish = reading_words(recipe(), corpus)
-    *_, last = small_run(corpus, tmp_path / "run", wish).events()
+    *_, last = small_run(corpus, tmp_path / "run", wish)
     model = load(last.model)
-    assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model).events())[-1], Finished)
+    assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model))[-1], Finished)
     model = replace(model, speller=replace_vocabulary(model, [*corpus.vocabulary.words[:-1], "zebra"]))
     with pytest.raises(InputError, match=r"reads words by a table.*elmore prepare --vocabulary FILE"):
         from_model(model, recipe(), domain)
@@ -146,7 +154,7 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
     tensors = {name: torch.randn(shape) * 0.1 for name, shape in tensor_shapes(config).items()}
     table = {letter: number for number, letter in enumerate(letters)}
     init = model_of(Checkpoint(config=config, tensors=tensors, characters=table, card=Card(name="points")))
-    *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 2}), init=init).events()
+    *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 2}), init=init)
     model = load(last.model)
     assert (model.config, model.characters) == (config, table)
     assert model.vocabulary.words[:3] == ("<bos>", "<eos>", "<oov>")
@@ -157,7 +165,7 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
 
 
 def test_the_result_can_be_written_in_every_format(domain, trained, tmp_path):
-    *_, last = small_run(domain, tmp_path / "run", recipe(), init=load(trained.model), hdf5=True).events()
+    *_, last = small_run(domain, tmp_path / "run", recipe(), init=load(trained.model), hdf5=True)
     assert load(last.hdf5).fingerprint() == load(last.model).fingerprint()
     save(load(last.model), tmp_path / "small", format="folder-int8")
     assert load(tmp_path / "small").config == load(trained.model).config

@@ -1,4 +1,4 @@
-"""An update is forward, backward, clip and step, for every kind of model a recipe can ask for."""
+"""A step is forward, backward, clip and step, for every kind of model a recipe can ask for."""
 
 from dataclasses import replace
 
@@ -72,23 +72,23 @@ def assert_same(ours: LanguageModel, theirs: LanguageModel, **tolerance: float) 
     ],
     ids=["AdamW", "Adagrad", "full softmax", "weight decay", "clipped", "Adagrad, clipped"],
 )
-def test_three_updates_are_those_made_by_hand(training):
+def test_three_steps_are_those_made_by_hand(training):
     stepper, windows = small_stepper(training), small_windows(training)
     model = small_model()
     optimizers = optimizers_by_hand(model, training)
     state = State.zeros(MODEL, rows=training.rows)
     for number in range(3):
-        outcome = stepper.step([windows[number]], training.learning_rate)
+        result = stepper.step([windows[number]], training.learning_rate)
         losses, gradients, state = gradients_by_hand(model, windows[number], state)
         norm = step_by_hand(model, gradients, optimizers, training.clip)
-        torch.testing.assert_close(outcome.losses, losses)
-        torch.testing.assert_close(outcome.norm, norm)
+        torch.testing.assert_close(result.losses, losses)
+        torch.testing.assert_close(result.norm, norm)
         assert_same(stepper.model, model, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(stepper.state.h, state.h, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(stepper.state.c, state.c, rtol=1e-4, atol=1e-6)
 
 
-def test_windows_that_are_accumulated_make_one_update_along_their_mean():
+def test_windows_that_are_accumulated_make_one_step_along_their_mean():
     stepper, windows = small_stepper(ADAGRAD), small_windows(ADAGRAD)
     model = small_model()
     optimizers = optimizers_by_hand(model, ADAGRAD)
@@ -96,9 +96,9 @@ def test_windows_that_are_accumulated_make_one_update_along_their_mean():
     second_losses, second, state = gradients_by_hand(model, windows[1], state)
     norm = step_by_hand(model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.clip)
 
-    outcome = stepper.step([windows[0], windows[1]], 0.2)
-    torch.testing.assert_close(outcome.losses, (first_losses + second_losses) / 2)
-    torch.testing.assert_close(outcome.norm, norm)
+    result = stepper.step([windows[0], windows[1]], 0.2)
+    torch.testing.assert_close(result.losses, (first_losses + second_losses) / 2)
+    torch.testing.assert_close(result.norm, norm)
     assert_same(stepper.model, model)
     torch.testing.assert_close(stepper.state.c, state.c)
 
@@ -130,15 +130,15 @@ def test_to_cut_the_padding_off_words_changes_nothing():
     assert cut._shape(windows[0], block=1).width < whole._words.characters.shape[1]
     whole._characters_needed = None
     assert whole._shape(windows[0], block=1).width is None
-    outcomes = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
-    torch.testing.assert_close(outcomes[0].losses, outcomes[1].losses)
-    torch.testing.assert_close(outcomes[0].norm, outcomes[1].norm)
+    results = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
+    torch.testing.assert_close(results[0].losses, results[1].losses)
+    torch.testing.assert_close(results[0].norm, results[1].norm)
 
 
-def mean_loss(stepper: Stepper, training: Training, *, config=MODEL, updates: int = 60) -> tuple[float, float]:
-    """Of the first and the last five of so many updates."""
+def mean_loss(stepper: Stepper, training: Training, *, config=MODEL, steps: int = 60) -> tuple[float, float]:
+    """Of the first and the last five of so many steps."""
     windows = small_windows(training, config=config)
-    losses = [stepper.step([windows[n]], training.learning_rate).losses.mean().item() for n in range(updates)]
+    losses = [stepper.step([windows[n]], training.learning_rate).losses.mean().item() for n in range(steps)]
     return sum(losses[:5]) / 5, sum(losses[-5:]) / 5
 
 
@@ -203,7 +203,7 @@ class Through(nn.Module):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a GPU is needed")
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
-    # Blocks so small that windows come in several shapes, and more windows than places on the belt.
+    # Blocks so small that windows come in several shapes, and more windows than buffers of the transfer.
     monkeypatch.setattr(stepping, "WORDS_BLOCK", 4)
     monkeypatch.setattr(stepping, "CHARACTERS_BLOCK", 2)
     windows = small_windows()
@@ -225,17 +225,17 @@ def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
     )
     for number in range(0, 12, accumulate):
         group = [windows[number + more] for more in range(accumulate)]
-        outcomes = [stepper.step(group, 0.01) for stepper in (captured, single)]
-        torch.testing.assert_close(outcomes[0].losses, outcomes[1].losses, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(outcomes[0].norm, outcomes[1].norm, rtol=1e-3, atol=1e-5)
+        results = [stepper.step(group, 0.01) for stepper in (captured, single)]
+        torch.testing.assert_close(results[0].losses, results[1].losses, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(results[0].norm, results[1].norm, rtol=1e-3, atol=1e-5)
     assert len(captured._graphs) > 1
     torch.testing.assert_close(captured.state.h, single.state.h, rtol=1e-3, atol=1e-4)
 
 
 def test_bfloat16_trains_parameters_and_carries_cells_in_float32():
     stepper = small_stepper(replace(TRAINING, precision="bfloat16"))
-    outcome = stepper.step([small_windows()[0]], 0.1)
-    assert outcome.losses.dtype == torch.float32
+    result = stepper.step([small_windows()[0]], 0.1)
+    assert result.losses.dtype == torch.float32
     assert {parameter.dtype for parameter in stepper.model.parameters()} == {torch.float32}
     assert {parameter.grad.dtype for parameter in stepper.model.parameters()} == {torch.float32}
     assert stepper.state.c.dtype == torch.float32

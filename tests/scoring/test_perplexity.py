@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from heapq import heapreplace
@@ -44,7 +45,7 @@ class TestFiguresOfTheOriginalProgram:
     @much_unknown
     def test_one_row_has_the_perplexity_of_batch_size_1(self, fixtures: Path, checkpoint: Model, text) -> None:
         expected = json.loads((fixtures / "bilm-tf-checkpoint" / "expected_perplexity.json").read_text())
-        found = perplexity(checkpoint, text, rows=1, passage=1)
+        found = perplexity(text, model=checkpoint, rows=1, passage=1)
         assert found.mean == pytest.approx(expected["batch_size_1"], rel=1e-6)
         assert found.tokens == sum(len(words) + 1 for words in text)
 
@@ -57,7 +58,7 @@ class TestFiguresOfTheOriginalProgram:
             starts.append(time)
             heapreplace(free, (time + len(words) + 1, row))
         end = free[0][0]
-        found = Predictor(checkpoint).carrying_state(text, rows=2, passage=1)
+        found = Predictor(checkpoint).read_carrying_state(text, rows=2, passage=1)
         counted = [scores[:, : max(end - start, 0)] for (_, scores), start in zip(found, starts, strict=True)]
         loss = -np.concatenate(counted, axis=1).mean()
         assert math.exp(loss) == pytest.approx(expected["batch_size_2"], rel=1e-6)
@@ -69,7 +70,7 @@ class TestFiguresOfTheOriginalProgram:
         softmax = {part: torch.from_numpy(expected[f"softmax_{part[0]}"]) for part in ("b", "W")}
         model = load(fixtures / "variants" / variant, vocabulary=fixtures / "bilm-tf" / "train" / "vocab.txt")
         model = replace(model, softmax=lambda: {"weight": softmax["W"], "bias": softmax["b"]})
-        found = perplexity(model, text, rows=1, passage=1)
+        found = perplexity(text, model=model, rows=1, passage=1)
         assert found.mean == pytest.approx(float(expected["test_perplexity"]), rel=1e-5)
         assert (found.backward is None) == variant.startswith("unidirectional")
 
@@ -77,9 +78,13 @@ class TestFiguresOfTheOriginalProgram:
 @pytest.mark.parametrize("state", ["carry", "fixed"])
 def test_perplexity_is_the_exponential_of_the_mean_loss(toy: Model, state) -> None:
     predictor = Predictor(toy)
-    read = predictor.from_fixed_state(TEXT) if state == "fixed" else predictor.carrying_state(TEXT, rows=2, passage=2)
+    read = (
+        predictor.read_from_fixed_state(TEXT)
+        if state == "fixed"
+        else predictor.read_carrying_state(TEXT, rows=2, passage=2)
+    )
     scores = np.concatenate([scores for _, scores in read], axis=1).astype(np.float64)
-    found = perplexity(predictor, TEXT, state=state, rows=2, passage=2)
+    found = perplexity(TEXT, model=predictor, state=state, rows=2, passage=2)
     assert found[:3] == (20, 3, 0)
     assert [found.forward, found.backward] == pytest.approx(np.exp(-scores.mean(axis=1)).tolist())
     assert found.mean == pytest.approx(math.sqrt(found.forward * (found.backward or 0)))
@@ -90,33 +95,34 @@ def test_perplexity_is_the_exponential_of_the_mean_loss(toy: Model, state) -> No
     "how", [{"state": "fixed"}, {"rows": 2, "passage": 2}, {"state": "fixed", "first_words": 2}], ids=str
 )
 def test_a_direction_alone_has_the_perplexity_it_has_beside_the_other(toy: Model, direction: Direction, how) -> None:
-    both, alone = (perplexity(model, TEXT, **how)._asdict() for model in (toy, one_way(toy, direction)))
+    both, alone = (perplexity(TEXT, model=model, **how)._asdict() for model in (toy, one_way(toy, direction)))
     assert alone["mean"] == alone[direction] == pytest.approx(both[direction], rel=1e-6)
     assert [alone[name] for name in DIRECTIONS if name != direction] == [None]
     assert alone["tokens"] == both["tokens"]
     assert both["forward"] != pytest.approx(both["backward"], rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the input has no capital letter")
 def test_from_the_fixed_state_neither_order_nor_rows_matter(toy: Model) -> None:
-    found = perplexity(toy, TEXT, state="fixed")
-    assert perplexity(toy, TEXT[::-1] * 7, state="fixed", rows=3).mean == pytest.approx(found.mean, rel=1e-6)
+    found = perplexity(TEXT, model=toy, state="fixed")
+    assert perplexity(TEXT[::-1] * 7, model=toy, state="fixed", rows=3).mean == pytest.approx(found.mean, rel=1e-6)
     # Carried, the neighbours do matter.
-    assert perplexity(toy, TEXT, rows=1).mean != pytest.approx(found.mean, rel=1e-4)
+    assert perplexity(TEXT, model=toy, rows=1).mean != pytest.approx(found.mean, rel=1e-4)
 
 
 def test_as_many_rows_as_sentences_carry_nothing(toy: Model) -> None:
-    alone = perplexity(toy, TEXT, rows=99, passage=1)
-    assert alone.mean == pytest.approx(perplexity(toy, TEXT, state="fixed").mean, rel=1e-6)
+    alone = perplexity(TEXT, model=toy, rows=99, passage=1)
+    assert alone.mean == pytest.approx(perplexity(TEXT, model=toy, state="fixed").mean, rel=1e-6)
 
 
 def test_the_first_words_are_those_each_direction_predicts_first(toy: Model) -> None:
-    scores = [scores for _, scores in Predictor(toy).from_fixed_state(TEXT)]
+    scores = [scores for _, scores in Predictor(toy).read_from_fixed_state(TEXT)]
     expected = np.concatenate([found[:, :2] for found in scores], axis=1)
-    found = perplexity(toy, TEXT, state="fixed", first_words=2)
+    found = perplexity(TEXT, model=toy, state="fixed", first_words=2)
     assert found.tokens == 6  # "bow" and its end count too
     assert found.forward == pytest.approx(np.exp(-expected[0].mean(dtype=np.float64)))
     assert found.backward == pytest.approx(np.exp(-expected[1].mean(dtype=np.float64)))
-    assert perplexity(toy, TEXT, state="fixed", first_words=100) == perplexity(toy, TEXT, state="fixed")
+    assert perplexity(TEXT, model=toy, state="fixed", first_words=100) == perplexity(TEXT, model=toy, state="fixed")
 
 
 def test_the_start_state_shows_in_the_first_words(toy: Model) -> None:
@@ -124,7 +130,8 @@ def test_the_start_state_shows_in_the_first_words(toy: Model) -> None:
     shifts = [
         abs(
             math.log(
-                perplexity(other, TEXT, state="fixed", first_words=k).mean / perplexity(toy, TEXT, state="fixed").mean
+                perplexity(TEXT, model=other, state="fixed", first_words=k).mean
+                / perplexity(TEXT, model=toy, state="fixed").mean
             )
         )
         for k in (1, 100)
@@ -134,10 +141,10 @@ def test_the_start_state_shows_in_the_first_words(toy: Model) -> None:
 
 def test_the_share_of_unknown_words_counts_all_tokens(toy: Model) -> None:
     text = [["the", "cat", "sat", "on", "the", "Matterhorn", "."], ["<UNK>", "."]]
-    assert perplexity(toy, text).unknown == pytest.approx(2 / 11)
+    assert perplexity(text, model=toy).unknown == pytest.approx(2 / 11)
     # Of the first two tokens: forwards "the cat", "<UNK> ."; backwards ". Matterhorn", ". <UNK>".
     with pytest.warns(InputWarning, match="38% of the text is <UNK>"):
-        assert perplexity(toy, text, first_words=2).unknown == pytest.approx(3 / 8)
+        assert perplexity(text, model=toy, first_words=2).unknown == pytest.approx(3 / 8)
 
 
 @much_unknown
@@ -146,13 +153,13 @@ def test_one_direction_counts_the_unknown_words_that_it_predicts(
     toy: Model, direction: Direction, share: float
 ) -> None:
     text = [["the", "cat", "sat", "on", "the", "Matterhorn", "."], ["<UNK>", "."]]
-    assert perplexity(one_way(toy, direction), text, first_words=2).unknown == share
+    assert perplexity(text, model=one_way(toy, direction), first_words=2).unknown == share
 
 
 @pytest.mark.parametrize("sentences", [[[]], [["cat"]], [[], [], ["cat"]]])
 def test_the_shortest_sentences_have_an_end_to_predict(toy: Model, sentences: list[list[str]]) -> None:
     for state in ("carry", "fixed"):
-        found = perplexity(toy, sentences, state=state)
+        found = perplexity(sentences, model=toy, state=state)
         assert found.tokens == sum(len(words) + 1 for words in sentences)
         assert found.sentences == len(sentences)
         assert 1 < found.mean < math.inf
@@ -160,14 +167,14 @@ def test_the_shortest_sentences_have_an_end_to_predict(toy: Model, sentences: li
 
 def test_an_empty_text_is_an_error(toy: Model) -> None:
     with pytest.raises(InputError, match="no sentence to score"):
-        perplexity(toy, [])
+        perplexity([], model=toy)
 
 
 def test_hopeless_predictions_are_infinite_and_no_crash(toy: Model, give_softmax: Callable[..., Model]) -> None:
     assert toy.softmax is not None
     weight, bias = toy.softmax()["weight"], toy.softmax()["bias"].clone()
     bias[0] = 1e5
-    found = perplexity(replace(toy, softmax=lambda: {"weight": weight, "bias": bias}), [["the"]])
+    found = perplexity([["the"]], model=replace(toy, softmax=lambda: {"weight": weight, "bias": bias}))
     assert found.mean == math.inf
 
 
@@ -179,7 +186,7 @@ def test_a_word_that_stands_twice_in_the_vocabulary_is_its_last_line(
     tensors = dict(model.softmax())
     tensors["bias"] = torch.tensor([0.0, 0, 0, -50, 50])
     tensors["weight"] = torch.zeros_like(tensors["weight"])
-    found = perplexity(replace(model, softmax=lambda: tensors), [["the"] * 9], first_words=9)
+    found = perplexity([["the"] * 9], model=replace(model, softmax=lambda: tensors), first_words=9)
     assert found.mean == pytest.approx(1)
 
 
@@ -190,15 +197,41 @@ def test_progress_is_told_of_every_sentence(toy: Model) -> None:
         def advance(self, sentences: int, tokens: int) -> None:
             self.told.append((sentences, tokens))
 
-    perplexity(toy, TEXT, progress=Progress())
+    perplexity(TEXT, model=toy, progress=Progress())
     assert Progress.told == [(1, 7), (1, 1), (1, 9)]
+
+
+@much_unknown
+def test_a_text_is_split_strings_are_tokenised_and_lists_are_taken_as_they_are(toy: Model) -> None:
+    expected = perplexity([["The", "cat", "sat", "."], ["A", "bow", "and", "arrow", "."]], model=toy)
+    assert perplexity("The cat sat. A bow\n and arrow.", model=toy) != expected
+    assert perplexity("The cat sat.\nA bow and arrow.", model=toy) == expected
+    assert perplexity("The cat sat. A bow and arrow.", model=toy) == expected
+    assert perplexity(["The cat sat.", ["A", "bow", "and", "arrow", "."]], model=toy) == expected
+
+
+def test_a_model_may_be_named_and_is_elmore_en_if_not(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("elmore.scoring.predictor.load", lambda name, device: asked.append((name, str(device))) or toy)
+    expected = perplexity(TEXT, model=toy)
+    assert [perplexity(TEXT), perplexity(TEXT, model="small")] == [expected] * 2
+    assert [name for name, _ in asked] == [None, "small"]
+
+
+def test_what_looks_wrong_with_the_text_is_told_once_for_a_predictor(toy: Model) -> None:
+    predictor, untokenised = Predictor(toy), [["the", "cat,", "the", "mat,", "a", "bow", "and", "arrow", "."]]
+    with pytest.warns(InputWarning, match="the input looks untokenised"):
+        perplexity(untokenised, model=predictor)
+    with warnings.catch_warnings(record=True) as told:
+        perplexity(untokenised, model=predictor)
+    assert not any("untokenised" in str(warning.message) for warning in told)
 
 
 def test_a_generator_of_sentences_will_do(toy: Model) -> None:
     def sentences() -> Iterator[list[str]]:
         yield from TEXT
 
-    assert perplexity(toy, sentences()) == perplexity(toy, TEXT)
+    assert perplexity(sentences(), model=toy) == perplexity(TEXT, model=toy)
 
 
 @pytest.mark.parametrize(
@@ -212,4 +245,4 @@ def test_a_generator_of_sentences_will_do(toy: Model) -> None:
 )
 def test_wrong_options_are_named(toy: Model, options, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        perplexity(toy, TEXT, **options)
+        perplexity(TEXT, model=toy, **options)

@@ -110,7 +110,7 @@ def test_from_the_fixed_state_scores_are_those_of_the_reference(
     drawn: ReferenceModel, texts: list[list[str]], seed: int
 ) -> None:
     model, reader, start = twins(drawn, seed)
-    for words, (own_words, found) in zip(texts, Predictor(model).from_fixed_state(texts), strict=True):
+    for words, (own_words, found) in zip(texts, Predictor(model).read_from_fixed_state(texts), strict=True):
         assert own_words == words
         assert_close(found, reader.sentence(words, start)[0])
 
@@ -121,7 +121,7 @@ def test_rows_that_take_a_sentence_at_a_time_are_those_of_bilm_tf(
     drawn: ReferenceModel, texts: list[list[str]], seed: int, rows: int
 ) -> None:
     model, reader, _ = twins(drawn, seed)
-    found = list(Predictor(model).carrying_state(texts, rows=rows, passage=1))
+    found = list(Predictor(model).read_carrying_state(texts, rows=rows, passage=1))
     assert [words for words, _ in found] == texts
     for (_, own), expected in zip(found, reader.rows(texts, rows), strict=True):
         assert_close(own, expected)
@@ -131,7 +131,7 @@ def test_rows_that_take_a_sentence_at_a_time_are_those_of_bilm_tf(
 @given(models, batches, seeds)
 def test_a_passage_is_read_backwards_from_its_end(drawn: ReferenceModel, texts: list[list[str]], seed: int) -> None:
     model, reader, _ = twins(drawn, seed)
-    found = list(Predictor(model).carrying_state(texts, rows=2, passage=len(texts)))
+    found = list(Predictor(model).read_carrying_state(texts, rows=2, passage=len(texts)))
     in_order, from_the_end = reader.rows(texts, 1), reader.rows(texts[::-1], 1)[::-1]
     for (words, own), before, after in zip(found, in_order, from_the_end, strict=True):
         assert_close(own, np.stack([before[0], *after[1:]]), reason=str(words))
@@ -145,18 +145,18 @@ def test_a_direction_alone_has_the_scores_it_has_beside_the_other(
 ) -> None:
     both = twins(drawn, seed)[0]
     alone = one_way(both, direction)
-    for way in (Predictor.from_fixed_state, partial(Predictor.carrying_state, rows=rows, passage=passage)):
+    for way in (Predictor.read_from_fixed_state, partial(Predictor.read_carrying_state, rows=rows, passage=passage)):
         for (_, found), (_, expected) in zip(way(Predictor(alone), texts), way(Predictor(both), texts), strict=True):
             assert_close(found, expected[[DIRECTIONS.index(direction)]])
 
 
 @pytest.mark.parametrize(("rows", "passage"), [(1, 1), (2, 1), (3, 2), (64, 32)])
-def test_windows_leave_no_trace(toy: Model, monkeypatch: pytest.MonkeyPatch, rows: int, passage: int) -> None:
+def test_chunks_leave_no_trace(toy: Model, monkeypatch: pytest.MonkeyPatch, rows: int, passage: int) -> None:
     text = [TEXT[number % 5] for number in range(23)]
-    expected = [found for _, found in Predictor(toy).carrying_state(text, rows=rows, passage=passage)]
+    expected = [found for _, found in Predictor(toy).read_carrying_state(text, rows=rows, passage=passage)]
     for steps in (1, 7, 10_000):
-        monkeypatch.setattr("elmore.scoring.rows.WINDOW_STEPS", steps)
-        again = [found for _, found in Predictor(toy).carrying_state(text, rows=rows, passage=passage)]
+        monkeypatch.setattr("elmore.scoring.rows.CHUNK_STEPS", steps)
+        again = [found for _, found in Predictor(toy).read_carrying_state(text, rows=rows, passage=passage)]
         for own, other in zip(expected, again, strict=True):
             assert_close(own, other, atol=2e-5)
 
@@ -183,24 +183,24 @@ def test_a_text_read_as_one_passage_has_the_loss_of_training(toy: Model) -> None
             torch.from_numpy(window.targets),
             State.zeros(toy.config),
         )
-    found = Predictor(toy).carrying_state(text, rows=1, passage=len(text))
+    found = Predictor(toy).read_carrying_state(text, rows=1, passage=len(text))
     own = -np.concatenate([scores for _, scores in found], axis=1).mean(axis=1)
     np.testing.assert_allclose(own, losses.numpy(), rtol=1e-5)
 
 
 def test_a_sentence_has_the_same_scores_alone_in_any_order_and_among_others(toy: Model) -> None:
     predictor = Predictor(toy)
-    alone = [next(predictor.from_fixed_state([words])).log_probabilities for words in TEXT]
+    alone = [next(predictor.read_from_fixed_state([words])).log_probabilities for words in TEXT]
     for order in (range(5), range(4, -1, -1), [3, 1, 4, 0, 2] * 50):
-        for number, (words, found) in zip(order, predictor.from_fixed_state(TEXT[n] for n in order), strict=True):
+        for number, (words, found) in zip(order, predictor.read_from_fixed_state(TEXT[n] for n in order), strict=True):
             assert words == TEXT[number]
             assert_close(found, alone[number], atol=1e-5)
 
 
 def test_carried_rows_start_from_zeros_whatever_the_fixed_state(toy: Model) -> None:
     started = replace(toy, start=State(toy.start.h + 0.5, toy.start.c + 0.5))
-    cold, warm = (next(Predictor(model).from_fixed_state(TEXT)) for model in (toy, started))
-    carried = next(Predictor(started).carrying_state(TEXT, rows=8, passage=1))
+    cold, warm = (next(Predictor(model).read_from_fixed_state(TEXT)) for model in (toy, started))
+    carried = next(Predictor(started).read_carrying_state(TEXT, rows=8, passage=1))
     assert_close(carried.log_probabilities, cold.log_probabilities, atol=1e-5)
     assert np.abs(warm.log_probabilities - cold.log_probabilities).max() > 1e-2
 
@@ -210,24 +210,28 @@ def test_an_endless_stream_is_read_as_far_as_asked(toy: Model, way: str) -> None
     predictor = Predictor(toy)
     endless: Iterator[list[str]] = repeat(["the", "cat"])
     read = (
-        predictor.from_fixed_state(endless) if way == "fixed" else predictor.carrying_state(endless, rows=4, passage=3)
+        predictor.read_from_fixed_state(endless)
+        if way == "fixed"
+        else predictor.read_carrying_state(endless, rows=4, passage=3)
     )
     assert len(list(islice(read, 3000))) == 3000
 
 
 def test_nothing_in_nothing_out(toy: Model) -> None:
-    assert list(Predictor(toy).from_fixed_state([])) == []
-    assert list(Predictor(toy).carrying_state([], rows=3, passage=2)) == []
+    assert list(Predictor(toy).read_from_fixed_state([])) == []
+    assert list(Predictor(toy).read_carrying_state([], rows=3, passage=2)) == []
 
 
-@pytest.mark.parametrize("sentence", ["the cat", ["the", 3], b"the"])
-def test_what_is_no_list_of_words_is_refused(toy: Model, sentence: object) -> None:
-    with pytest.raises(InputError, match="sentence 1 is not a list of words"):
-        list(Predictor(toy).from_fixed_state([["the"], sentence]))  # type: ignore[list-item]
+@pytest.mark.parametrize("sentence", [["the", 3], b"the", None])
+def test_what_is_no_sentence_is_refused(toy: Model, sentence: object) -> None:
+    with pytest.raises(InputError, match="sentence 1"):
+        list(Predictor(toy).words_of([["the"], sentence]))  # type: ignore[list-item]
 
 
 def test_the_word_stands_for_itself_as_input_and_for_unk_as_target(toy: Model) -> None:
-    scores = [found for _, found in Predictor(toy).from_fixed_state([["dog", "sat"], ["pig", "sat"], ["<UNK>", "sat"]])]
+    scores = [
+        found for _, found in Predictor(toy).read_from_fixed_state([["dog", "sat"], ["pig", "sat"], ["<UNK>", "sat"]])
+    ]
     # As targets all three are <UNK>; as inputs they are spelt, so that what comes after them differs.
     assert_close(scores[0][0, 0], scores[1][0, 0], atol=1e-5)
     assert_close(scores[0][0, 0], scores[2][0, 0], atol=1e-5)

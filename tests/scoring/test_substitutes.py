@@ -17,18 +17,18 @@ SENTENCE = "the cat sat on a [mat] and a bow ."
 
 
 def test_probabilities_are_those_of_the_word_in_its_place(toy: Model) -> None:
-    found = substitutes(toy, SENTENCE, top=99, specials=True)
+    found = substitutes(SENTENCE, model=toy, top=99, specials=True)
     assert found.backward is not None
     assert len(found.forward) == 15
     for word, probability in found.forward:
-        [scores] = surprisal(toy, [SENTENCE.replace("[mat]", word).split()])
+        [scores] = surprisal([SENTENCE.replace("[mat]", word).split()], model=toy)
         assert scores.backward is not None
-        assert probability == pytest.approx(np.exp(scores.forward[5]), rel=1e-4)
-        assert dict(found.backward)[word] == pytest.approx(np.exp(scores.backward[5]), rel=1e-4)
+        assert probability == pytest.approx(2 ** -scores.forward[5], rel=1e-4)
+        assert dict(found.backward)[word] == pytest.approx(2 ** -scores.backward[5], rel=1e-4)
 
 
 def test_both_sides_are_the_product_over_what_is_probable_anyway_made_to_sum_to_one(toy: Model) -> None:
-    forward, backward, both = substitutes(toy, SENTENCE, top=99, specials=True)
+    forward, backward, both = substitutes(SENTENCE, model=toy, top=99, specials=True)
     assert backward is not None
     assert both is not None
     assert toy.vocabulary is not None
@@ -41,8 +41,8 @@ def test_both_sides_are_the_product_over_what_is_probable_anyway_made_to_sum_to_
 
 
 def test_of_both_sides_words_share_what_marks_would_take(toy: Model) -> None:
-    without = substitutes(toy, SENTENCE, top=99).both or []
-    with_marks = dict(substitutes(toy, SENTENCE, top=99, specials=True).both or [])
+    without = substitutes(SENTENCE, model=toy, top=99).both or []
+    with_marks = dict(substitutes(SENTENCE, model=toy, top=99, specials=True).both or [])
     assert sum(probability for _, probability in without) == pytest.approx(1)
     total = sum(with_marks[word] for word, _ in without)
     assert total < 1
@@ -51,7 +51,7 @@ def test_of_both_sides_words_share_what_marks_would_take(toy: Model) -> None:
 
 
 def test_the_most_probable_come_first_and_only_as_many_as_asked(toy: Model) -> None:
-    few, all_of_them = substitutes(toy, SENTENCE, top=3), substitutes(toy, SENTENCE, top=99)
+    few, all_of_them = substitutes(SENTENCE, model=toy, top=3), substitutes(SENTENCE, model=toy, top=99)
     for some, all_words in zip(few, all_of_them, strict=True):
         assert some is not None
         assert all_words is not None
@@ -61,48 +61,48 @@ def test_the_most_probable_come_first_and_only_as_many_as_asked(toy: Model) -> N
 
 
 def test_marks_are_left_out_unless_asked_for_and_change_no_probability(toy: Model) -> None:
-    without, with_marks = (dict(substitutes(toy, SENTENCE, top=99, specials=s).forward) for s in (False, True))
+    without, with_marks = (dict(substitutes(SENTENCE, model=toy, top=99, specials=s).forward) for s in (False, True))
     assert with_marks.keys() - without.keys() == {"<S>", "</S>", "<UNK>"}
     assert without == {word: with_marks[word] for word in without}
 
 
 def test_what_stands_in_the_brackets_does_not_matter(toy: Model) -> None:
-    expected = substitutes(toy, SENTENCE)
+    expected = substitutes(SENTENCE, model=toy)
     for inside in ("dog", "very old mat", "", "<S>"):
-        found = substitutes(toy, SENTENCE.replace("mat", inside))
+        found = substitutes(SENTENCE.replace("mat", inside), model=toy)
         assert [word for word, _ in found.forward] == [word for word, _ in expected.forward]
         np.testing.assert_allclose([p for _, p in found.both or ()], [p for _, p in expected.both or ()], rtol=1e-5)
 
 
 def test_a_string_is_tokenised_and_a_list_is_not(toy: Model) -> None:
-    expected = substitutes(toy, SENTENCE)
-    assert substitutes(toy, SENTENCE.split()) == expected
-    assert substitutes(toy, SENTENCE.replace("bow .", "bow.")) == expected
-    assert substitutes(toy, SENTENCE.replace("bow .", "bow.").split()) != expected
+    expected = substitutes(SENTENCE, model=toy)
+    assert substitutes(SENTENCE.split(), model=toy) == expected
+    assert substitutes(SENTENCE.replace("bow .", "bow."), model=toy) == expected
+    assert substitutes(SENTENCE.replace("bow .", "bow.").split(), model=toy) != expected
 
 
 @pytest.mark.parametrize("sentence", ["[mat]", "[mat] sat", "the [mat]", ["[]"]])
 def test_the_place_may_be_at_either_end(toy: Model, sentence: str | list[str]) -> None:
-    found = substitutes(toy, sentence)
+    found = substitutes(sentence, model=toy)
     assert len(found.forward) == 10
 
 
 @pytest.mark.parametrize("sentence", ["no brackets", "[two] of [them]", ["[", "]"], ["[a]", "[b]"], ""])
 def test_one_place_and_only_one_must_be_marked(toy: Model, sentence: str | list[str]) -> None:
     with pytest.raises(InputError, match="exactly one place in"):
-        substitutes(toy, sentence)
+        substitutes(sentence, model=toy)
 
 
 def test_a_model_that_reads_one_way_has_only_forward(fixtures: Path, give_softmax: Callable[..., Model]) -> None:
     model = load(fixtures / "variants" / "unidirectional_one_layer_words")
-    found = substitutes(give_softmax(model, model.vocabulary), "the [x] of", top=4)
+    found = substitutes("the [x] of", model=give_softmax(model, model.vocabulary), top=4)
     assert len(found.forward) == 4
     assert (found.backward, found.both) == (None, None)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_direction_alone_puts_there_what_it_puts_beside_the_other(toy: Model, direction: Direction) -> None:
-    both, alone = (substitutes(model, SENTENCE)._asdict() for model in (toy, one_way(toy, direction)))
+    both, alone = (substitutes(SENTENCE, model=model)._asdict() for model in (toy, one_way(toy, direction)))
     assert [word for word, _ in alone[direction]] == [word for word, _ in both[direction]]
     np.testing.assert_allclose([p for _, p in alone[direction]], [p for _, p in both[direction]], rtol=1e-5)
     assert [side for side in alone if alone[side] is not None] == [direction]
@@ -111,13 +111,13 @@ def test_a_direction_alone_puts_there_what_it_puts_beside_the_other(toy: Model, 
 def test_a_predictor_reads_the_softmax_once(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = Predictor(toy)
     monkeypatch.setattr("elmore.scoring.softmax.Softmax.of", None)  # whoever calls it now fails
-    assert substitutes(predictor, SENTENCE).forward
+    assert substitutes(SENTENCE, model=predictor).forward
 
 
 def test_trained_words_fit_their_context(fixtures: Path) -> None:
     # The checkpoint learnt five sentences nearly by heart; this is one of them.
     text = (fixtures / "bilm-tf-checkpoint" / "data.txt").read_text().splitlines()[0]
-    found = substitutes(load(fixtures / "bilm-tf-checkpoint"), text.replace("language", "[language]").split())
+    found = substitutes(text.replace("language", "[language]").split(), model=load(fixtures / "bilm-tf-checkpoint"))
     assert found.both is not None
     assert found.both[0].word == "language"
 
@@ -125,4 +125,4 @@ def test_trained_words_fit_their_context(fixtures: Path) -> None:
 @pytest.mark.parametrize("top", [0, 2.5, True])
 def test_a_wrong_number_is_refused(toy: Model, top: object) -> None:
     with pytest.raises(InputError, match="top is"):
-        substitutes(toy, SENTENCE, top=top)  # type: ignore[arg-type]
+        substitutes(SENTENCE, model=toy, top=top)  # type: ignore[arg-type]

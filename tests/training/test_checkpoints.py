@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from elmore.errors import InputWarning, NotFound
-from elmore.training.checkpoints import PROGRESS, TENSORS, Checkpoints, Snapshot
+from elmore.training.checkpoints import PROGRESS, TENSORS, Snapshot, TrainingCheckpoints
 
 
 def snapshot(value: float) -> Snapshot:
@@ -23,8 +23,8 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path) -> Checkpoints:
-    return Checkpoints(tmp_path / "checkpoints", keep=2)
+def checkpoints(tmp_path: Path) -> TrainingCheckpoints:
+    return TrainingCheckpoints(tmp_path / "checkpoints", keep=2)
 
 
 def test_what_is_saved_comes_back(checkpoints):
@@ -90,7 +90,7 @@ def test_a_damaged_one_is_passed_over_for_the_one_before_with_a_word(checkpoints
 
 
 def test_after_a_damaged_one_the_good_ones_are_kept(tmp_path):
-    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints = TrainingCheckpoints(tmp_path, keep=1)
     checkpoints.save(20, snapshot(2.0))
     cut(tmp_path / "step-00000020" / TENSORS)
     checkpoints.save(15, snapshot(1.5))
@@ -135,7 +135,7 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(checkpoints):
         "from pathlib import Path\n"
         "from elmore.training import checkpoints\n"
         "checkpoints.write_tensors = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "checkpoints.Checkpoints(Path(sys.argv[1])).save(2, checkpoints.Snapshot({}, {}))\n"
+        "checkpoints.TrainingCheckpoints(Path(sys.argv[1])).save(2, checkpoints.Snapshot({}, {}))\n"
     )
     checkpoints.save(1, snapshot(1.0))
     subprocess.run([sys.executable, "-c", killed, str(checkpoints.folder)], check=False)
@@ -151,10 +151,10 @@ def test_a_disk_that_takes_no_more_is_told_in_a_sentence_and_the_last_one_stays(
         "import resource, sys, torch\n"
         "from pathlib import Path\n"
         "from elmore.errors import ElmoreError\n"
-        "from elmore.training.checkpoints import Checkpoints, Snapshot\n"
+        "from elmore.training.checkpoints import TrainingCheckpoints, Snapshot\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "try:\n"
-        "    Checkpoints(Path(sys.argv[1])).save(2, Snapshot({'a': torch.zeros(100_000)}, {}))\n"
+        "    TrainingCheckpoints(Path(sys.argv[1])).save(2, Snapshot({'a': torch.zeros(100_000)}, {}))\n"
         "except ElmoreError as error:\n"
         "    print(error)\n"
     )

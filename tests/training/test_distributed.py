@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from elmore.errors import InputError
-from elmore.training.distributed import Team, joined_team, own_device, started_again
+from elmore.training.distributed import Team, joined_team, launched_team, process_device, started_again
 
 
 def test_one_process_is_a_team_of_its_own(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with joined_team(torch.device("cpu")) as team:
-        assert (team.rank, team.size, team.leads) == (0, 1, True)
+        assert (team.rank, team.size, team.is_rank_zero) == (0, 1, True)
         assert team.gather(torch.ones(2, 3), dim=1).shape == (2, 3)
         assert team.mean(torch.tensor([2.0])).item() == 2.0
         assert (team.any(True), team.any(False)) == (True, False)
-        assert team.led(lambda: "done") == "done"
-        assert team.shared({"a": torch.ones(1)})["a"].item() == 1.0
+        assert team.on_rank_zero(lambda: "done") == "done"
+        assert team.broadcast_tensors({"a": torch.ones(1)})["a"].item() == 1.0
 
 
 def test_one_process_is_told_its_own_errors():
@@ -29,7 +29,7 @@ def test_one_process_is_told_its_own_errors():
         raise InputError("no such thing")
 
     with pytest.raises(InputError, match="no such thing"):
-        Team().led(failing)
+        Team().on_rank_zero(failing)
 
 
 TALK = """
@@ -39,13 +39,13 @@ from elmore.training.distributed import joined_team
 
 with joined_team(torch.device("cpu")) as team:
     own = torch.full((1, 2), float(team.rank))
-    tensors = {"weights": torch.arange(3.0), "step": torch.tensor(7)} if team.leads else {}
+    tensors = {"weights": torch.arange(3.0), "step": torch.tensor(7)} if team.is_rank_zero else {}
     told = {
         "gathered": team.gather(own, dim=1).tolist(),
         "mean": team.mean(own).tolist(),
         "any": [team.any(team.rank == 1), team.any(False)],
-        "led": team.led(lambda: {"step": 3, "from": team.rank}),
-        "shared": {name: tensor.tolist() for name, tensor in team.shared(tensors).items()},
+        "on_rank_zero": team.on_rank_zero(lambda: {"step": 3, "from": team.rank}),
+        "broadcast": {name: tensor.tolist() for name, tensor in team.broadcast_tensors(tensors).items()},
     }
 print(json.dumps(told))
 """
@@ -59,7 +59,7 @@ def fail():
 
 try:
     with joined_team(torch.device("cpu")) as team:
-        team.led(fail)
+        team.on_rank_zero(fail)
 except ElmoreError as error:
     sys.exit(f"told: {error}")
 """
@@ -109,18 +109,18 @@ def test_two_processes_tell_each_other_all_they_need():
             "gathered": [[0.0, 0.0, 1.0, 1.0]],
             "mean": [[0.5, 0.5]],
             "any": [True, False],
-            "led": {"step": 3, "from": 0},
-            "shared": {"weights": [0.0, 1.0, 2.0], "step": 7},
+            "on_rank_zero": {"step": 3, "from": 0},
+            "broadcast": {"weights": [0.0, 1.0, 2.0], "step": 7},
         }
 
 
-def test_what_fails_for_the_leader_ends_all_and_only_the_leader_speaks():
-    leader, other = two_processes(FAIL)
-    assert (leader[0], "told: the disk is full" in leader[2]) == (1, True)
+def test_what_fails_for_rank_zero_ends_all_and_only_rank_zero_speaks():
+    first, other = two_processes(FAIL)
+    assert (first[0], "told: the disk is full" in first[2]) == (1, True)
     assert (other[0], "told" in other[2], "Traceback" in other[2]) == (1, False, False)
 
 
-def test_who_loses_a_companion_ends_with_a_word_instead_of_waiting():
+def test_who_loses_another_process_ends_with_a_word_instead_of_waiting():
     survivor, dead = two_processes(DIE)
     assert dead[0] == 9
     assert survivor[0] == 1
@@ -129,8 +129,27 @@ def test_who_loses_a_companion_ends_with_a_word_instead_of_waiting():
 
 def test_a_device_that_is_not_there_is_an_error_that_names_it():
     with pytest.raises(InputError, match="the device 'abacus' cannot be used here"):
-        own_device("abacus")
-    assert own_device("cpu") == torch.device("cpu")
+        process_device("abacus")
+    assert process_device("cpu") == torch.device("cpu")
+
+
+def test_more_processes_than_gpus_are_told_what_to_do(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    for asked in (None, "cuda", torch.device("cuda")):
+        with pytest.raises(InputError, match=r"process 2 of this host has no GPU.* only 1;.*--device cpu"):
+            process_device(asked)
+    assert process_device("cpu") == torch.device("cpu")
+
+
+def test_the_launcher_says_which_process_this_is(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert launched_team() == Team(1, 3)
+    assert not launched_team().is_rank_zero
+    monkeypatch.delenv("WORLD_SIZE")
+    assert launched_team() == Team(0, 1)
 
 
 def test_a_launcher_says_when_it_starts_a_command_again(monkeypatch):

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import ElmoreError, MissingExtra
-from elmore.training.log import Board, Log, plot_log, read_log
+from elmore.training.log import JsonLog, TensorBoardLog, read_log
+from elmore.training.loss_curve import plot_log
 
 
 @pytest.fixture
 def log(tmp_path):
-    log = Log(tmp_path / "log.jsonl")
+    log = JsonLog(tmp_path / "log.jsonl")
     yield log
     log.close()
 
@@ -52,7 +53,7 @@ def test_a_last_line_that_was_cut_short_is_left_out(log):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
 def test_a_full_disk_is_told_in_a_sentence():
-    log = Log(Path("/dev/full"))
+    log = JsonLog(Path("/dev/full"))
     with pytest.raises(ElmoreError, match="/dev/full: cannot be written: No space left on device"):
         log.write(step=1, loss=1.0)
     log.close()
@@ -76,7 +77,7 @@ def test_tensorboard_gets_every_number_and_forgets_with_the_run(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    board = Board(tmp_path / "board")
+    board = TensorBoardLog(tmp_path / "board")
     board.rewind(-1)
     for step in range(1, 6):
         board.write(step=step, loss=1.0, sampled_perplexities={"forward": 2.0, "backward": 3.0})
@@ -91,4 +92,4 @@ def test_tensorboard_gets_every_number_and_forgets_with_the_run(tmp_path):
 def test_without_tensorboard_it_names_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match=r"elmore\[tensorboard\]"):
-        Board(tmp_path / "board")
+        TensorBoardLog(tmp_path / "board")

@@ -16,6 +16,8 @@ from elmore.cli.verbosity import Verbosity
 from elmore.errors import ElmoreError
 from elmore.version import __version__
 
+COMPLETION_VARIABLE = "_ELMORE_COMPLETE"
+
 # The first line of each verb's help, so that `elmore --help` needs to import none of them.
 VERBS = {
     "embed": "Embed every word of FILE into a file that `elmore.open_vectors` reads.",
@@ -24,8 +26,9 @@ VERBS = {
     "prepare": "Split, tokenise and number TEXT, for `elmore pretrain`.",
     "pretrain": "Train a biLM on PREPARED.",
     "perplexity": "Tell how well a model predicts TEXT, by the full softmax.",
-    "surprisal": "Write how probable every word of FILE was where it stood.",
+    "surprisal": "Write how surprising every word of FILE is, in bits.",
     "substitutes": "Tell which words a model would put in a place of a sentence.",
+    "completion": "Print the script by which a shell completes verbs, options and names.",
 }
 
 
@@ -95,6 +98,10 @@ def _exit_code(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if asked := os.environ.get(COMPLETION_VARIABLE):  # by the script that `elmore completion` prints
+        from click.shell_completion import shell_complete
+
+        return shell_complete(program, {}, "elmore", COMPLETION_VARIABLE, asked)
     try:
         # What click's own `main` does, which has other codes and words for how a program ends.
         with program.make_context("elmore", list(arguments)) as context:

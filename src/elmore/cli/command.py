@@ -11,6 +11,7 @@ Several options that belong together become one record, declared once and shared
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,6 +21,12 @@ from elmore.cli.verbosity import Verbosity
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 
+# Types of values; by them a shell knows where to offer the names of files.
+FILE = click.Path(path_type=Path)
+SOURCE = click.Path(allow_dash=True)  # a file to read, or - for standard input
+ADDRESS = click.Path()  # of a file here or on the web
+
+# The panels that several verbs have.
 INPUT = "Input"
 OUTPUT = "Output"
 COMPUTING = "Computing"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from elmore.cli.command import option, options_record, verb
+from elmore.cli.command import FILE, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_argument
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import NotFound
@@ -52,7 +52,7 @@ style_options = options_record(
 @option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     metavar="PATH",
     help="The folder or file to write.",
@@ -63,17 +63,17 @@ style_options = options_record(
     default="folder",
     metavar="FORMAT",
     help="folder: Elmore's own; folder-int8: a quarter of its size; hdf5: options.json and weights.hdf5; "
-    "token-embeddings: the word vectors of --vocab, one HDF5 file.",
+    "token-embeddings: the word vectors of --vocabulary, one HDF5 file.",
 )
 @option(
     "--warm",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="TEXT",
     help="Store a warm start state, made from this text.",
 )
 @option(
-    "--about",
-    type=click.Path(path_type=Path),
+    "--card",
+    type=FILE,
     metavar="FILE",
     panel=CARD,
     help="A TOML file: name, description, licence, and more.",
@@ -87,24 +87,24 @@ def convert(
     output: Path,
     format: str,  # noqa: A002 (the flag's name)
     warm: Path | None,
-    about: Path | None,
+    card: Path | None,
 ) -> None:
     """Write MODEL in another format, or with another card."""
     if warm is not None and not warm.exists():
         raise NotFound(f"{warm}: no such file")
 
     from elmore.embedding.warm_start import with_warm_start
-    from elmore.formats.about import read_about, with_about
+    from elmore.formats.card_file import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save, token_embeddings_of
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
-    said = {} if about is None else read_about(about)
+    given = {} if card is None else read_card_file(card)
     loaded = model.load()
     style = changes.applied_to(loaded.card.text)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
-    loaded = replace(loaded, card=with_about(replace(loaded.card, text=style), said))
+    loaded = replace(loaded, card=apply_card_file(replace(loaded.card, text=style), given))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
         loaded = with_warm_start(loaded, sentences, text_name=warm.name)

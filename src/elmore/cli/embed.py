@@ -1,4 +1,4 @@
-"""`elmore embed`: a text file in, a file of vectors out."""
+"""`elmore embed`: text in, a file of vectors out."""
 
 import re
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmore.cli.command import COMPUTING, INPUT, OUTPUT, argument, option, options_record, verb
+from elmore.cli.command import COMPUTING, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
@@ -63,7 +63,7 @@ allennlp_options = options_record(
 
 
 @verb()
-@argument("source", metavar="FILE", help=TEXT_FILE_HELP)
+@argument("sources", type=SOURCE, nargs=-1, required=True, metavar="FILE...", help=TEXT_FILE_HELP)
 @option(
     "--output",
     "-o",
@@ -103,7 +103,7 @@ def embed(
     text: TextChoice,
     allennlp: AllennlpLayout,
     *,
-    source: str,
+    sources: tuple[str, ...],
     output: Path,
     layers: str,
     shard: str | None,
@@ -120,17 +120,17 @@ def embed(
     """
     if allennlp.chosen:
         state = state or "carry"
-        if text.input_format is None and format_of(source) == "text":
+        if text.input_format is None and all(format_of(source) == "text" for source in sources):
             text = replace(text, tokenized=True)
+
+    (input_format,) = {text.format_of(source) for source in sources}
 
     from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
     from elmore.embedding.job import unfinished_work
 
     def embedder() -> Embedder:
-        loaded = model.load()
-        name, parameters = loaded.card.name or loaded.card.source, loaded.config.parameters
-        verbosity.debug(f"model: {name}, {parameters:,} parameters, on {loaded.device}")
+        loaded = model.load_to_run(verbosity)
         if state == "carry":
             verbosity.info("the state is carried from sentence to sentence, so that a stopped job has to start over")
         return Embedder(loaded)
@@ -138,7 +138,7 @@ def embed(
     started = monotonic()
     try:
         summary = embed_file(
-            source,
+            sources,
             output,
             model=embedder,
             show_progress_bar=verbosity.show_progress,
@@ -147,7 +147,7 @@ def embed(
             state=state or "fixed",
             batch_tokens=batch_tokens,
             batch_size=batch_size,
-            input_format=text.format_of(source),
+            input_format=input_format,
             split=not text.no_split,
             errors=text.errors,
             shard=_shard(shard),

@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
-from elmore.cli.command import COMPUTING, MODEL_IN_PIECES, argument, option, options_record
+from elmore.cli.command import ADDRESS, COMPUTING, FILE, MODEL_IN_PIECES, argument, option, options_record
+from elmore.cli.verbosity import Verbosity
 
 if TYPE_CHECKING:
+    import torch
+
     from elmore.model import Model
 
 
@@ -23,8 +27,8 @@ class ModelChoice:
     token_embeddings: Path | None
     device: str | None = None
 
-    def load(self) -> "Model":
-        """Load it."""
+    def load(self, device: "torch.device | None" = None) -> "Model":
+        """Load it, to be looked at or written elsewhere."""
         # Imported here: torch takes seconds.
         from elmore.model import load
 
@@ -34,38 +38,74 @@ class ModelChoice:
             weights=self.weight_file,
             vocabulary=self.vocabulary,
             token_embeddings=self.token_embeddings,
-            device=self.device,
+            device=device,
         )
+
+    def load_to_run(self, verbosity: Verbosity) -> "Model":
+        """Load it where it is to run, and say where that is, unless it is the CPU."""
+        from elmore.devices import choose_device
+
+        device = choose_device(self.device)
+        if device.type != "cpu":
+            verbosity.info(f"running on {device}")
+        loaded = self.load(device)
+        name = loaded.card.name or loaded.card.source
+        verbosity.debug(f"model: {name}, {loaded.config.parameters:,} parameters, on {loaded.device}")
+        return loaded
+
+
+def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The known names that begin so; where there is none, files and folders."""
+    from elmore.sources import known_names
+
+    names = [name for name in known_names() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
 _HELP = "A folder, archive, file, address or known name; without one, elmore-en."
-_FILE = click.Path(path_type=Path)
 _IN_PIECES = (
-    option("--options-file", metavar="FILE", panel=MODEL_IN_PIECES, help="Its options.json, a path or an address."),
-    option("--weight-file", metavar="FILE", panel=MODEL_IN_PIECES, help="Its weights.hdf5, a path or an address."),
     option(
-        "--vocab",
-        "vocabulary",
-        type=_FILE,
+        "--options-file",
+        type=ADDRESS,
+        metavar="FILE",
+        panel=MODEL_IN_PIECES,
+        help="Its options.json, a path or an address.",
+    ),
+    option(
+        "--weight-file",
+        type=ADDRESS,
+        metavar="FILE",
+        panel=MODEL_IN_PIECES,
+        help="Its weights.hdf5, a path or an address.",
+    ),
+    option(
+        "--vocabulary",
+        type=FILE,
         metavar="FILE",
         panel=MODEL_IN_PIECES,
         help="Its vocabulary, a word a line.",
     ),
     option(
         "--token-embeddings",
-        type=_FILE,
+        type=FILE,
         metavar="FILE",
         panel=MODEL_IN_PIECES,
-        help="Word vectors (HDF5) for --vocab, used instead of its character encoder.",
+        help="Word vectors (HDF5) for --vocabulary, used instead of its character encoder.",
     ),
 )
-device_option = option("--device", metavar="DEVICE", panel=COMPUTING, help="cpu, cuda, cuda:1, mps ...")
+device_option = option(
+    "--device", metavar="DEVICE", panel=COMPUTING, help="cpu, cuda, cuda:1, mps; by default a GPU, if there is one."
+)
 
 # For verbs about a model: `elmore info MODEL`.
 model_argument = options_record(
-    "model", ModelChoice, [argument("model", metavar="[MODEL]", required=False, help=_HELP), *_IN_PIECES]
+    "model",
+    ModelChoice,
+    [argument("model", metavar="[MODEL]", required=False, shell_complete=complete_model, help=_HELP), *_IN_PIECES],
 )
 # For verbs about a text: `elmore embed FILE --model MODEL`.
 model_options = options_record(
-    "model", ModelChoice, [option("--model", "-m", metavar="MODEL", help=_HELP), device_option, *_IN_PIECES]
+    "model",
+    ModelChoice,
+    [option("--model", "-m", metavar="MODEL", shell_complete=complete_model, help=_HELP), device_option, *_IN_PIECES],
 )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmore.cli.command import argument, option, verb
+from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +26,7 @@ READING = "Reading"
 @verb()
 @argument(
     "texts",
+    type=SOURCE,
     nargs=-1,
     required=True,
     metavar="TEXT...",
@@ -39,10 +41,16 @@ READING = "Reading"
     panel=READING,
     help="carry goes on from sentence to sentence; fixed starts each from the model's own state.",
 )
-@option("--rows", default=64, metavar="N", panel=READING, help="Rows read side by side when the state is carried.")
+@option(
+    "--rows",
+    default=DEFAULT_PERPLEXITY_ROWS,
+    metavar="N",
+    panel=READING,
+    help="Rows read side by side when the state is carried.",
+)
 @option(
     "--passage",
-    default=256,
+    default=DEFAULT_PASSAGE,
     metavar="N",
     panel=READING,
     help="Sentences a row takes at a time when the state is carried; 1, with --rows 1, as bilm-tf.",
@@ -75,11 +83,11 @@ def perplexity(
     from elmore.progress import progress_bar
     from elmore.scoring.perplexity import perplexity as measure
 
-    loaded = model.load()
+    loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress) as progress:
         found = measure(
-            loaded,
             _sentences(texts, text, loaded.card.text),
+            model=loaded,
             state=state,
             rows=rows,
             passage=passage,

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from elmore.cli.command import INPUT, argument, option, verb
+from elmore.cli.command import INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
+from elmore.corpus.documents import CorpusFormat
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError
-from elmore.text.inputs import CorpusFormat
 from elmore.text_files import DecodingErrors
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @verb()
 @argument(
     "inputs",
+    type=SOURCE,
     nargs=-1,
     required=True,
     metavar="TEXT...",

@@ -1,11 +1,10 @@
 """`elmore pretrain`: from a prepared corpus to a biLM."""
 
 import shlex
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,20 +12,14 @@ import click
 
 from elmore.cli.command import argument, option, verb
 from elmore.cli.model_options import device_option
-from elmore.cli.training_display import training_display
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
-from elmore.errors import ElmoreError, InputError, MissingExtra
+from elmore.defaults import DEFAULT_RECIPE
+from elmore.errors import ElmoreError, InputError
 
 if TYPE_CHECKING:
-    import torch
-
     from elmore.corpus.corpus import Corpus
-    from elmore.pretraining.beginning import Beginning
-    from elmore.pretraining.recipe import Recipe
-    from elmore.pretraining.run import Habits, Run
-    from elmore.pretraining.run_folder import Origins, RunFolder
-    from elmore.training.distributed import Team
+    from elmore.pretraining.events import Event
+    from elmore.training.stoppable import StoppableEvents
 
 OFTEN, SHAPE = "How often", "What is trained"
 _FOLDER = click.Path(path_type=Path)
@@ -50,26 +43,17 @@ _AT_LEAST_1 = click.IntRange(min=1)
 @option("--steps", type=int, metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
 @option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
 @option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
-@option(
-    "--log-every", type=_AT_LEAST_1, default=50, metavar="N", panel=OFTEN, help="Steps between two lines of the log."
-)
-@option(
-    "--checkpoint-every",
-    type=_AT_LEAST_1,
-    default=1000,
-    metavar="N",
-    panel=OFTEN,
-    help="Steps between two checkpoints.",
-)
+# No defaults here: a run that goes on keeps what it had, and a new one has those of RunSettings.
+@option("--log-every", type=_AT_LEAST_1, metavar="N", panel=OFTEN, help="Steps between two lines of the log [50].")
+@option("--checkpoint-every", type=_AT_LEAST_1, metavar="N", panel=OFTEN, help="Steps between two checkpoints [1000].")
 @option(
     "--evaluate-every",
     type=click.IntRange(min=0),
-    default=0,
     metavar="N",
     panel=OFTEN,
-    help="Steps between evaluations; 0: each epoch.",
+    help="Steps between evaluations; 0: each epoch [0].",
 )
-@option("--keep", type=_AT_LEAST_1, default=2, metavar="N", panel=OFTEN, help="Checkpoints to keep.")
+@option("--keep", type=_AT_LEAST_1, metavar="N", panel=OFTEN, help="Checkpoints to keep [2].")
 @option("--tensorboard", is_flag=True, help="Also log for TensorBoard.")
 @option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
 @device_option
@@ -87,10 +71,10 @@ def pretrain(
     steps: int | None,
     epochs: float | None,
     seed: int | None,
-    log_every: int,
-    checkpoint_every: int,
-    evaluate_every: int,
-    keep: int,
+    log_every: int | None,
+    checkpoint_every: int | None,
+    evaluate_every: int | None,
+    keep: int | None,
     tensorboard: bool,
     hdf5: bool,
     device: str | None,
@@ -105,85 +89,87 @@ def pretrain(
     for name, value in (("training.steps", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
-    wishes = _Wishes(recipe_name=recipe, init=init, words=words, changes=changes, resumes=resume is not None)
+    wishes = _Wishes(recipe=recipe, init=init, words=words, changes=changes, resumes=resume is not None)
     wishes.check()
 
-    from elmore.pretraining.run import Habits
-    from elmore.pretraining.run_folder import RunFolder
-    from elmore.training.distributed import joined_team, own_device
+    folder = output or resume or Path()
+    go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder))}"
+    with _interruption_told(verbosity, folder, go_on):
+        from elmore.corpus.corpus import Corpus
+        from elmore.pretraining.pretrain import pretrain as events_of
+        from elmore.training.distributed import launched_team
 
-    habits = Habits(
-        log_every=log_every,
-        checkpoint_every=checkpoint_every,
-        evaluate_every=evaluate_every,
-        keep=keep,
-        hdf5=hdf5,
-        tensorboard=tensorboard,
-    )
-    folder = RunFolder(output or resume or Path())
-    chosen = own_device(device)
-    with joined_team(chosen) as team:
-        if not team.leads:
-            verbosity = Verbosity(quiet=True)
-            verbosity.configure()
-        finished = _train(prepared, folder, wishes, habits, device=chosen, team=team, verbosity=verbosity)
-    if not finished:
-        raise click.exceptions.Exit(130)
-
-
-def _train(
-    prepared: Path,
-    folder: "RunFolder",
-    wishes: "_Wishes",
-    habits: "Habits",
-    *,
-    device: "torch.device",
-    team: "Team",
-    verbosity: Verbosity,
-) -> bool:
-    """Train, and say whether that came to its end; False if the user stopped it."""
-    from elmore.corpus.corpus import Corpus
-    from elmore.pretraining.run import Run
-
-    go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder.path))}"
-    with _interruption_told(verbosity, folder, go_on), training_display(verbosity) as display:
+        settings = {
+            "log_every": log_every,
+            "checkpoint_every": checkpoint_every,
+            "evaluate_every": evaluate_every,
+            "keep": keep,
+            "hdf5": hdf5 or None,
+            "tensorboard": tensorboard or None,
+        }
         corpus = Corpus.open(prepared)
-        beginning, origins = _begun(wishes, corpus, folder, team)
-        run = Run(corpus, folder, beginning, habits=habits, device=device, team=team, commands=origins.commands)
-        team.led(lambda: folder.write(beginning.recipe, origins))
-        with _gentle_stop(run, verbosity), _failure_told(verbosity, go_on):
-            for event in run.events():
-                display.show(event)
-    finished = run.done == run.updates
-    if not finished:
-        verbosity.info(f"stopped after update {run.done:,}, and saved; go on with: {go_on}")
-    elif team.leads:
-        _plot(folder, verbosity)
-    return finished
+        events = events_of(
+            corpus,
+            folder,
+            wishes.changes if resume is not None else wishes.asked(corpus),
+            init=init,
+            resume=resume is not None,
+            settings={name: value for name, value in settings.items() if value is not None},
+            device=device,
+            command=shlex.join(["elmore", *sys.argv[1:]]),
+        )
+        _show(events, go_on, quiet=verbosity.quiet or not launched_team().is_rank_zero)
+
+
+def _show(events: "StoppableEvents[Event]", go_on: str, *, quiet: bool) -> None:
+    """Train, and leave with 130 if the user stopped it."""
+    from elmore.training.display import training_display
+    from elmore.training.events import Started, Stopped
+    from elmore.training.stoppable import gentle_stop
+
+    begun = stopped = False
+    with training_display(quiet=quiet) as display:
+        try:
+            with gentle_stop(events, display.say):
+                for event in events:
+                    begun, stopped = begun or isinstance(event, Started), isinstance(event, Stopped)
+                    display.show(f"{event}; go on with: {go_on}" if stopped else event)
+        except ElmoreError:
+            if begun:
+                display.say(f"the last checkpoint is kept; when this is mended, go on with: {go_on}")
+            raise
+    if stopped:
+        raise click.exceptions.Exit(130)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Wishes:
     """What the command line says of the model and its training."""
 
-    recipe_name: str | None
+    recipe: str | None
     init: str | None
     words: bool
     changes: Mapping[str, str]
     resumes: bool
 
     def check(self) -> None:
-        if self.resumes and (self.recipe_name or self.init or self.words):
+        if self.resumes and (self.recipe or self.init or self.words):
             raise InputError("a run that goes on keeps its recipe; leave out --recipe, --init and --words")
         if self.init and (self.words or any(name.startswith("model.") for name in self.changes)):
             raise InputError("the shape comes with the model of --init; leave out --words and --model.…")
 
-    def recipe(self) -> "Recipe":
+    def asked(self, corpus: "Corpus") -> "Mapping[str, object]":
+        """The recipe to begin from, and the fields that the user named."""
+        if not self.words:
+            return {"base": self.recipe, **self.changes}
+        from elmore.pretraining.initial_model import reading_words
         from elmore.pretraining.recipe import Recipe
         from elmore.recipe import override, read_recipe
 
-        default = DEFAULT_FINE_TUNING_RECIPE if self.init else DEFAULT_RECIPE
-        return override(read_recipe(self.recipe_name or default, Recipe), self.changes)
+        recipe = override(read_recipe(self.recipe or DEFAULT_RECIPE, Recipe), self.changes)
+        # The shape is what it is now; of all else the trainer is to know what was asked for by name.
+        named = {name: value for name, value in self.changes.items() if not name.startswith("model.")}
+        return {"base": reading_words(recipe, corpus), **named}
 
 
 def _changes(arguments: list[str]) -> dict[str, str]:
@@ -202,82 +188,12 @@ def _changes(arguments: list[str]) -> dict[str, str]:
     return changes
 
 
-def _begun(wishes: _Wishes, corpus: "Corpus", folder: "RunFolder", team: "Team") -> tuple["Beginning", "Origins"]:
-    """What the run begins with: what it began with before, if it goes on."""
-    from elmore.model import load
-    from elmore.pretraining.beginning import from_model, new_model, reading_words
-    from elmore.pretraining.run_folder import Origins, changed, check_same_corpus, identity
-
-    known = team.led(lambda: _known(wishes, folder))
-    if known is not None:
-        recipe, origins = known
-        if origins.corpus:
-            check_same_corpus(origins.corpus, corpus)
-        if wishes.resumes:
-            recipe = changed(recipe, wishes.changes)
-        beginning = new_model(recipe, corpus, characters=origins.characters, init=origins.init)
-    else:
-        recipe = wishes.recipe()
-        if wishes.words:
-            recipe = reading_words(recipe, corpus)
-        beginning = from_model(load(wishes.init), recipe, corpus) if wishes.init else new_model(recipe, corpus)
-        origins = Origins(corpus=identity(corpus), init=beginning.init, characters=beginning.characters)
-    command = shlex.join(["elmore", *sys.argv[1:]])
-    return beginning, replace(origins, commands=(*origins.commands, command))
-
-
-def _known(wishes: _Wishes, folder: "RunFolder") -> tuple["Recipe", "Origins"] | None:
-    """The recipe and the origins of the run that lies in the folder and is to go on, or None for a new one."""
-    from elmore.training.distributed import started_again
-
-    if wishes.resumes and not folder.is_begun:
-        raise InputError(f"{folder.path}: no run to go on with; start one with -o {folder.path}")
-    if not wishes.resumes and folder.is_begun and not started_again():
-        raise InputError(
-            f"{folder.path}: holds a run already; go on with it by --resume {folder.path}, or choose another folder"
-        )
-    return folder.read() if folder.is_begun else None
-
-
 @contextmanager
-def _gentle_stop(run: "Run", verbosity: Verbosity) -> Iterator[None]:
-    """At the first Ctrl-C have the run save and end; at the second it ends as it is."""
-
-    def ask(*_: object) -> None:
-        signal.signal(signal.SIGINT, usual)
-        run.stop()
-        verbosity.info("stopping, after saving; Ctrl-C again stops at once")
-
-    usual = signal.signal(signal.SIGINT, ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-
-
-@contextmanager
-def _failure_told(verbosity: Verbosity, go_on: str) -> Iterator[None]:
-    """What ends a run that has begun leaves its checkpoints, so say how to go on."""
-    try:
-        yield
-    except ElmoreError:
-        verbosity.info(f"the last checkpoint is kept; when this is mended, go on with: {go_on}")
-        raise
-
-
-@contextmanager
-def _interruption_told(verbosity: Verbosity, folder: "RunFolder", go_on: str) -> Iterator[None]:
+def _interruption_told(verbosity: Verbosity, folder: Path, go_on: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        verbosity.info(f"stopped; go on with: {go_on}" if folder.is_begun else "stopped; nothing was written")
+        verbosity.info(
+            f"stopped; go on with: {go_on}" if (folder / "recipe.json").exists() else "stopped; nothing was written"
+        )
         raise click.exceptions.Exit(130) from None
-
-
-def _plot(folder: "RunFolder", verbosity: Verbosity) -> None:
-    from elmore.training.log import plot_log
-
-    try:
-        plot_log(folder.log, folder.picture)
-    except MissingExtra as error:
-        verbosity.info(str(error))

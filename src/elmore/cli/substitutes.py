@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from elmore.cli.command import INPUT, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_TOP
 
 if TYPE_CHECKING:
     from elmore.scoring.substitutes import Candidate
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @verb()
 @argument("sentence", metavar="SENTENCE", help="One place of it in brackets: 'He was wielding a [bow] and arrow'.")
-@option("--top", default=10, metavar="N", help="How many words to tell.")
+@option("--top", default=DEFAULT_TOP, metavar="N", help="How many words to tell.")
 @option("--specials", is_flag=True, help="Tell boundaries and <UNK> too.")
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @option("--tokenized", is_flag=True, panel=INPUT, help="Words are separated by blanks: take them as they are.")
@@ -37,8 +38,8 @@ def substitutes(
     from elmore.scoring.substitutes import substitutes as find
     from elmore.text.tokenizing import split_at_blanks
 
-    loaded = model.load()
-    found = find(loaded, split_at_blanks(sentence) if tokenized else sentence, top=top, specials=specials)
+    loaded = model.load_to_run(verbosity)
+    found = find(split_at_blanks(sentence) if tokenized else sentence, model=loaded, top=top, specials=specials)
     if as_json:
         lists = {side: words and [c._asdict() for c in words] for side, words in found._asdict().items()}
         print(json.dumps({"sentence": sentence, **lists}, indent=2, ensure_ascii=False))

@@ -1,20 +1,33 @@
-"""`elmore surprisal`: the log-probability of every word of a text."""
+"""`elmore surprisal`: how surprising every word of a text is."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from elmore.cli.command import argument, option, verb
+from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.verbosity import Verbosity, count
 
 
 @verb()
-@argument("source", metavar="FILE", help=TEXT_FILE_HELP)
-@option("--output", "-o", default="-", metavar="FILE", help="A table, tab-separated; - for stdout.")
+@argument("source", type=SOURCE, metavar="FILE", help=TEXT_FILE_HELP)
+@option(
+    "--output",
+    "-o",
+    type=SOURCE,
+    default="-",
+    metavar="FILE",
+    help="A table; its name ends in .tsv, .csv, .json or .jsonl; - is stdout, tab-separated.",
+)
+@option(
+    "--log-probabilities",
+    is_flag=True,
+    help="Write natural logarithms of probabilities instead, in columns log_forward, log_backward, log_both.",
+)
 @option(
     "--state",
     type=click.Choice(["fixed", "carry"]),
@@ -31,25 +44,26 @@ def surprisal(
     *,
     source: str,
     output: str,
+    log_probabilities: bool,
     state: Literal["fixed", "carry"],
 ) -> None:
-    """Write how probable every word of FILE was where it stood.
+    """Write how surprising every word of FILE is, in bits.
 
-    Its log-probability from its left, from its right, and their mean. Natural logarithms: the surprisal in bits is
-    -x / ln 2. Sentences and positions count from 0. A word outside the vocabulary (in_vocabulary 0) has the
-    probability of <UNK>.
+    From its left, from its right, and their mean. Sentences and positions count from 0. A word outside the vocabulary
+    (in_vocabulary 0) has the probability of <UNK>.
     """
     from elmore.atomic_files import atomic_write
     from elmore.progress import progress_bar
     from elmore.scoring.surprisal import surprisal as score
-    from elmore.scoring.surprisal import write_table
+    from elmore.scoring.surprisal_table import table_format, write_table
 
-    loaded = model.load()
+    write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
+    loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress) as progress:
-        scores = score(loaded, text.read(source, loaded.card.text), state=state, progress=progress)
+        scores = score(text.read(source, loaded.card.text), model=loaded, state=state, progress=progress)
         if output == "-":
-            write_table(scores, sys.stdout)
+            write(scores, sys.stdout)
             return
         with atomic_write(Path(output)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-            words = write_table(scores, file)
-    verbosity.info(f"wrote {output}: {words:,} words")
+            words = write(scores, file)
+    verbosity.info(f"wrote {output}: {count(words, 'word')}")

@@ -1,5 +1,6 @@
 """Embed files in one call: what `elmore embed` does, for Python."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -9,9 +10,11 @@ from elmore.embedding.embedder import Embedder
 from elmore.embedding.encode_options import DtypeArgument, StateName
 from elmore.embedding.job import EmbedJob, EmbedSummary, Layout
 from elmore.embedding.layer_choice import LayersArgument
-from elmore.errors import InputError
+from elmore.errors import InputWarning
 from elmore.model import Model
 from elmore.progress import progress_bar
+from elmore.text.inputs import find_inputs
+from elmore.text.paragraphs import Paragraphs
 from elmore.text.reading import InputFormat
 from elmore.text.style import TokenizerName
 from elmore.text_files import DecodingErrors
@@ -29,6 +32,7 @@ class EmbedArguments(TypedDict, total=False):
     batch_size: int | None
     input_format: InputFormat | None
     split: bool
+    paragraphs: Paragraphs | None
     language: str | None
     tokenizer: TokenizerName | None
     errors: DecodingErrors
@@ -48,10 +52,11 @@ def embed_file(
 ) -> EmbedSummary:
     """Embed every word of a file, or of several, into a file of vectors that `open_vectors` reads.
 
-    The end of the target's name chooses its kind: `.h5`, `.parquet` or `.npz`. Stopped half-way, even by `kill -9`, the
-    same call goes on from where it was. The options are the fields of `EmbedJob`. Without a `model` it is `elmore-en`,
-    on a GPU if there is one; for another device, or another number type to compute in, give an `Embedder`, or what
-    makes one: that is called when all else has been checked.
+    Several files, folders and patterns such as `"books/*.txt"` are read one after another, as one text. The end of the
+    target's name chooses its kind: `.h5`, `.parquet` or `.npz`. Stopped half-way, even by `kill -9`, the same call goes
+    on from where it was. The options are the fields of `EmbedJob`. Without a `model` it is `elmore-en`, on a GPU if
+    there is one; for another device, or another number type to compute in, give an `Embedder`, or what makes one: that
+    is called when all else has been checked.
 
     >>> import tempfile
     >>> from elmore import embed_file, open_vectors
@@ -62,10 +67,12 @@ def embed_file(
     >>> open_vectors(folder / "vectors.npz")[1].shape
     (3, 32)
     """
-    if not isinstance(source, str | PathLike) and not source:
-        raise InputError("there is no input; name a file, or several")
     given = [source] if isinstance(source, str | PathLike) else source
-    job = EmbedJob(sources=tuple(fspath(each) for each in given), **options)
+    inputs = find_inputs([fspath(each) for each in given])
+    if inputs.dropped:
+        passed_over = ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in inputs.dropped.items())
+        warnings.warn(f"of what was named, some is passed over: {passed_over}", InputWarning, stacklevel=2)
+    job = EmbedJob(sources=tuple(inputs.files), **options)
     # Before a model is loaded: a wrong file name should not cost minutes.
     job.check(Path(target))
     with progress_bar("embedding", show=show_progress_bar) as progress:

@@ -17,7 +17,8 @@ from elmore.embedding.vectors import is_vector_file
 from elmore.errors import InputError, NotFound
 from elmore.output_paths import check_output
 from elmore.progress import Progress
-from elmore.text.reading import InputFormat, ReadingPosition, Sentence, read_sentences
+from elmore.text.paragraphs import Paragraphs
+from elmore.text.reading import InputFormat, ReadingPosition, SourceSentence, read_sentences
 from elmore.text.style import TextStyle, TokenizerName
 from elmore.text_files import DecodingErrors, name_of
 
@@ -50,6 +51,7 @@ class EmbedJob:
     batch_size: int | None = None
     input_format: InputFormat | None = None  # None: by the file's name
     split: bool = True
+    paragraphs: Paragraphs | None = None  # None: found out from the text
     language: str | None = None  # None, and of the tokeniser too: as the model's card has it
     tokenizer: TokenizerName | None = None
     errors: DecodingErrors = "strict"
@@ -178,6 +180,7 @@ class EmbedJob:
             "input_bytes": [file.stat().st_size for file in files],
             "input_format": self.input_format,
             "split": self.split,
+            "paragraphs": self.paragraphs,
             "shard": self.shard,
             "text": asdict(self._style(embedder)),
             "model": card.name or Path(card.source).name,
@@ -191,12 +194,13 @@ class EmbedJob:
         style = embedder.model.card.text
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
-    def _sentences(self, style: TextStyle, *, after: ReadingPosition) -> Iterator[tuple[int, Sentence]]:
+    def _sentences(self, style: TextStyle, *, after: ReadingPosition) -> Iterator[tuple[int, SourceSentence]]:
         numbered = read_sentences(
-            self.sources[0],
+            self.sources,
             format=self.input_format,
             style=style,
             split=self.split,
+            paragraphs=self.paragraphs,
             errors=self.errors,
             shard=self.shard,
             after=after,
@@ -204,7 +208,7 @@ class EmbedJob:
         for number, sentence in numbered:
             if self.layout != "default" and not sentence.words:
                 raise InputError(
-                    f"{name_of(self.sources[0])}, line {sentence.line}: a blank line, and this layout has no place "
+                    f"{name_of(sentence.source)}, line {sentence.line}: a blank line, and this layout has no place "
                     "for it; take it out, or write the default layout"
                 )
             yield number, sentence

@@ -52,10 +52,10 @@ def open_vectors(path: AnyPath | Sequence[AnyPath]) -> "StoredVectors":
 
 
 def is_vector_file(path: Path) -> bool:
-    """Whether this is a file of vectors that Elmore wrote."""
+    """Whether this is a file of vectors that Elmore wrote; of one in AllenNLP's layout nobody can tell."""
     try:
         with open_vectors(path) as vectors:
-            return str(vectors.meta.get("creator", "")).startswith("elmore ")
+            return bool(vectors.meta)
     except ElmoreError:
         return False
 

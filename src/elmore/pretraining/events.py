@@ -1,61 +1,33 @@
-"""What a training run tells while it runs. Whoever runs it decides what to print."""
+"""What pre-training tells besides what every training run does."""
 
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.pretraining.evaluation import HeldOut
-from elmore.pretraining.loop import Update
+from elmore.training.events import RunEvent
+from elmore.training.trainable import Evaluation
 
 
-class Started(NamedTuple):
-    """Before the first update."""
+class Opened(NamedTuple):
+    """Before anything else: what is trained on what."""
 
     tokens: int
     types: int  # distinct words
     unknown_share: float
-    sampled: bool  # whether the losses of training are those of a sampled softmax
     parameters: int
     softmax_parameters: int
-    memory: int | None  # bytes that this process needs, on its GPU if it has one; None where nobody knows
-    updates: int
-    frozen_updates: int  # the first of them, which move the softmax only
-    epochs: float
-    seconds: float  # an estimate, from a few updates that were timed and taken back
-    processes: int
-    done: int  # updates that an earlier try had made
+    is_sampled: bool  # whether the losses of training are those of a sampled softmax
+    frozen_steps: int  # the first ones, which move the softmax only
+    notices: tuple[str, ...]  # what the recipe asks for and the corpus is too small for
 
-
-class Progressed(NamedTuple):
-    """Now and then."""
-
-    update: Update
-    updates: int
-    epoch: float
-    tokens_per_second: float
-    seconds_left: float
-    logged: bool  # whether the update stands in the log; others only show that the run is alive
-
-
-class Evaluated(NamedTuple):
-    """After an evaluation on the held-out part."""
-
-    number: int
-    held_out: HeldOut
-    before: bool  # of fine-tuning: whether this is the model as it came
-
-
-class RolledBack(NamedTuple):
-    """After a loss that was not finite, or that leapt."""
-
-    number: int  # the update in question
-    to: int  # the update the run went back to
-    rate_share: float  # of the recipe's rate, from now on
-
-
-class Stopped(NamedTuple):
-    """After the user asked for it; all is saved."""
-
-    number: int
+    def __str__(self) -> str:
+        lines = [
+            f"{self.tokens:,} tokens, {self.types:,} distinct words, {self.unknown_share:.1%} of tokens are <UNK>",
+            f"{self.parameters:,} parameters, and {self.softmax_parameters:,} in the softmax",
+            *self.notices,
+        ]
+        if self.frozen_steps:
+            lines.append(f"the first {self.frozen_steps:,} steps are for the softmax alone")
+        return "\n".join(lines)
 
 
 class Finished(NamedTuple):
@@ -63,8 +35,20 @@ class Finished(NamedTuple):
 
     model: Path
     hdf5: Path | None
-    held_out: HeldOut | None
-    before: HeldOut | None
+    curve: Path | None  # None without matplotlib
+    heldout: Evaluation | None
+    baseline: Evaluation | None  # of fine-tuning: the same before
+
+    def __str__(self) -> str:
+        lines = []
+        if self.baseline is not None and self.heldout is not None:
+            lines.append(
+                f"held-out perplexity: {self.baseline.score:.2f} before fine-tuning, {self.heldout.score:.2f} after"
+            )
+        lines.append(f"wrote {self.model}" + (f" and {self.hdf5}" if self.hdf5 else ""))
+        if self.curve is None:
+            lines.append("for a picture of the loss: pip install 'elmore[plots]'")
+        return "\n".join(lines)
 
 
-Event = Started | Progressed | Evaluated | RolledBack | Stopped | Finished
+Event = Opened | RunEvent | Finished

@@ -17,7 +17,7 @@ from elmore.text.vocabulary import log_uniform_probabilities
 
 
 class Negatives(NamedTuple):
-    """Classes drawn for one update."""
+    """Classes drawn for one window."""
 
     classes: NDArray[np.int64]  # (n,) distinct
     tries: int  # how many draws it took

@@ -1,4 +1,4 @@
-"""One update after another: forward, backward, clip, step.
+"""One step of the optimizer: forward, backward, clip, step.
 
 On a GPU the forward and the backward pass of a window are one CUDA graph, so that a thousand small kernels cost one
 launch. A graph needs fixed shapes, and every window has another number of distinct words, and another longest one: both
@@ -31,8 +31,8 @@ CHARACTERS_BLOCK = 8
 PASSES_BEFORE_CAPTURE = 3
 
 
-class Outcome:
-    """What an update says of itself; from a GPU it is on its way, and nobody waits for it but who reads it."""
+class StepResult:
+    """What a step says of itself; from a GPU it is on its way, and nobody waits for it but who reads it."""
 
     def __init__(self, losses: Tensor, norm: Tensor) -> None:
         values = torch.cat([losses, norm[None].to(losses.dtype)])
@@ -54,7 +54,7 @@ class Outcome:
 
     def _waited_for(self) -> Tensor:
         if self._arrived is not None:
-            # To ask the GPU itself would be to wait for all updates that have been launched since.
+            # To ask the GPU itself would be to wait for all steps that have been launched since.
             self._arrived.synchronize()
         return self._values
 
@@ -84,7 +84,7 @@ class Stepper:
         self._probabilities = None
         if class_probabilities is not None:
             self._probabilities = torch.from_numpy(class_probabilities).float().to(self.device)
-        self._belt = _Belt()
+        self._transfer = _PinnedTransfer()
         self._graphs: dict[_Shape, _Graph] = {}
 
     def seed(self, number: int) -> None:
@@ -94,12 +94,12 @@ class Stepper:
         else:
             torch.default_generator.manual_seed(number)
 
-    def step(self, windows: Sequence[Window], rate: float) -> Outcome:
+    def step(self, windows: Sequence[Window], rate: float) -> StepResult:
         """Read the windows one after another and take one step along the mean of their gradients."""
-        outcomes = []
+        results = []
         total: dict[nn.Parameter, Tensor] = {}
         for window in windows:
-            outcomes.append(self._read(window))
+            results.append(self._read(window))
             if len(windows) > 1:
                 for parameter in self.model.parameters():
                     if parameter.grad is not None:
@@ -112,7 +112,7 @@ class Stepper:
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.step()
-        return Outcome(torch.stack(outcomes).mean(dim=0), norm)
+        return StepResult(torch.stack(results).mean(dim=0), norm)
 
     def _read(self, window: Window) -> Tensor:
         """(G,) the losses of one window; its gradients stand in the parameters, the state has gone on."""
@@ -182,26 +182,26 @@ def _packed(window: Window, *, words: int) -> NDArray[np.int32]:
     return np.concatenate(parts, dtype=np.int32, casting="unsafe")
 
 
-class _Belt:
-    """Brings arrays to the GPU while it works on others, through a few places in memory it can reach by itself."""
+class _PinnedTransfer:
+    """Brings arrays to the GPU while it works on others, through a few buffers in pinned memory."""
 
-    def __init__(self, places: int = 4) -> None:
-        self._places: deque[tuple[Tensor, torch.cuda.Event]] = deque(maxlen=places)
+    def __init__(self, buffers: int = 4) -> None:
+        self._buffers: deque[tuple[Tensor, torch.cuda.Event]] = deque(maxlen=buffers)
 
     def send(self, array: NDArray[np.int32], to: Tensor) -> None:
         """Copy into a tensor on the GPU, once it has come to that."""
-        if len(self._places) < (self._places.maxlen or 0):
-            place = torch.empty(0, dtype=torch.int32)
-            gone = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        if len(self._buffers) < (self._buffers.maxlen or 0):
+            buffer = torch.empty(0, dtype=torch.int32)
+            sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
         else:
-            place, gone = self._places.popleft()
-            gone.synchronize()
-        if len(place) < len(array):
-            place = torch.empty(len(array), dtype=torch.int32, pin_memory=True)
-        place.numpy()[: len(array)] = array
-        to.copy_(place[: len(array)], non_blocking=True)
-        gone.record()
-        self._places.append((place, gone))
+            buffer, sent = self._buffers.popleft()
+            sent.synchronize()
+        if len(buffer) < len(array):
+            buffer = torch.empty(len(array), dtype=torch.int32, pin_memory=True)
+        buffer.numpy()[: len(array)] = array
+        to.copy_(buffer[: len(array)], non_blocking=True)
+        sent.record()
+        self._buffers.append((buffer, sent))
 
 
 class _Graph:
@@ -209,7 +209,7 @@ class _Graph:
 
     def __init__(self, stepper: Stepper, packed: NDArray[np.int32], shape: _Shape) -> None:
         self._parameters = list(stepper.model.parameters())
-        self._belt = stepper._belt
+        self._transfer = stepper._transfer
         self._packed = torch.from_numpy(packed).to(stepper.device)
         before = State(stepper.state.h.clone(), stepper.state.c.clone())
         drawn = torch.cuda.get_rng_state(stepper.device)
@@ -231,7 +231,7 @@ class _Graph:
         torch.cuda.set_rng_state(drawn, stepper.device)
 
     def replay(self, packed: NDArray[np.int32]) -> Tensor:
-        self._belt.send(packed, self._packed)
+        self._transfer.send(packed, self._packed)
         self._graph.replay()
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
@@ -242,7 +242,7 @@ def make_optimizers(model: LanguageModel, training: Training) -> list[torch.opti
     """The optimizers a recipe asks for, together responsible for all parameters."""
     rate = training.learning_rate
     if training.optimizer == "adagrad":
-        # As in the original: accumulators start at one, so the first updates are no larger than later ones.
+        # As in the original: accumulators start at one, so the first steps are no larger than later ones.
         return [torch.optim.Adagrad(model.parameters(), lr=rate, initial_accumulator_value=1.0, eps=1e-10)]
     tables = [model.softmax_weight, model.softmax_bias]
     if model.network.words.table is not None:

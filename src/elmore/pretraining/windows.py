@@ -1,8 +1,9 @@
-"""What one update reads: a window of the corpus for every row and direction, and the distinct words in it.
+"""What is read at a time: a window of the corpus for every row and direction, and the distinct words in it.
 
 The stream of a corpus is cut into as many contiguous rows as are read side by side. Forwards a row is read from its
-start, backwards from its end, a window an update, so that the state left by one window is the right start for the next.
-Everything follows from the number of the update and the seed: a run that goes on after a stop reads what it would have.
+start, backwards from its end, so that the state left by one window is the right start for the next. Everything follows
+from the number of the window and the seed: a run that goes on after a stop reads what it would have. A step of the
+optimizer reads one window, or several whose gradients are added up.
 
 G directions, T steps, R rows, W distinct words.
 """
@@ -26,9 +27,9 @@ BEGIN, END = 0, 1  # the first two types, <S> and </S>; in the stream every boun
 
 @dataclass(frozen=True)
 class Window:
-    """The input and the targets of one update."""
+    """Inputs and targets, to be read in one go."""
 
-    number: int  # of the update, from 0
+    number: int  # from 0
     types: NDArray[np.int64]  # (W,) the distinct words, as rows of the table of types
     inputs: NDArray[np.int64]  # (G, T, R) which of them stands where
     targets: NDArray[np.int64]  # (G, T, R) the classes to predict
@@ -46,12 +47,12 @@ class WindowPlan:
 
     @property
     def tokens(self) -> int:
-        """How many places of the stream one update reads."""
+        """How many places of the stream one window reads."""
         return self.rows * self.steps
 
 
 class Windows:
-    """The windows of a stream, by the number of the update."""
+    """The windows of a stream, by their number."""
 
     def __init__(
         self,

@@ -3,14 +3,14 @@
 from elmore.scoring.perplexity import Perplexity, perplexity
 from elmore.scoring.predictor import Predictor
 from elmore.scoring.substitutes import Candidate, Substitutes, substitutes
-from elmore.scoring.surprisal import LogProbabilities, surprisal
+from elmore.scoring.surprisal import Surprisal, surprisal
 
 __all__ = [
     "Candidate",
-    "LogProbabilities",
     "Perplexity",
     "Predictor",
     "Substitutes",
+    "Surprisal",
     "perplexity",
     "substitutes",
     "surprisal",

@@ -9,16 +9,16 @@ only between equal vocabularies; the network reads it by its own characters none
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
+from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
-from elmore.model import Model
 from elmore.progress import Progress
-from elmore.scoring.predictor import Predictor
+from elmore.scoring.predictor import AnyModel, Predictor
 
 MUCH_UNKNOWN = 0.2
 
@@ -35,17 +35,22 @@ class Perplexity(NamedTuple):
 
 
 def perplexity(
-    model: Model | Predictor,
-    sentences: Iterable[Sequence[str]],
+    sentences: str | Iterable[Sentence],
     *,
+    model: AnyModel = None,
     state: Literal["carry", "fixed"] = "carry",
     rows: int = DEFAULT_PERPLEXITY_ROWS,
     passage: int = DEFAULT_PASSAGE,
     first_words: int | None = None,
     progress: Progress | None = None,
 ) -> Perplexity:
-    """The perplexity of a text, given as sentences of words, by the full softmax.
+    """The perplexity of a text by the full softmax, for the model inside unless another is named or given.
 
+    >>> found = perplexity("He drew his bow and let the arrow fly. The actors took a bow.", model="elmore-en")
+    >>> found.sentences, found.tokens, round(found.mean)
+    (2, 18, 79)
+
+    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words.
     With `state="carry"` the text is read as in training, in `rows` rows, each going on from sentence to sentence; a row
     that is free takes the next `passage` sentences. `rows=1, passage=1` gives what bilm-tf's test gives for a batch
     size of 1. With `state="fixed"` every sentence is read from the model's start state, and its neighbours do not
@@ -54,10 +59,11 @@ def perplexity(
     """
     _check(state, rows=rows, passage=passage, first_words=first_words)
     predictor = Predictor.of(model)
+    given = predictor.words_of(sentences)
     if state == "carry":
-        read = predictor.carrying_state(sentences, rows=rows, passage=passage)
+        read = predictor.read_carrying_state(given, rows=rows, passage=passage)
     else:
-        read = predictor.from_fixed_state(sentences)
+        read = predictor.read_from_fixed_state(given)
     directions = predictor.model.config.direction_names
     losses = np.zeros(len(directions))
     tokens = unknown = count = 0

@@ -19,10 +19,10 @@ from elmore.config import Direction, ModelConfig
 
 Words = Sequence[str]
 Passage = Sequence[Words]  # sentences that follow each other
-Step = tuple[tuple[str, str], ...]  # for each direction the word read, and the word to predict after it
+ReadingStep = tuple[tuple[str, str], ...]  # for each direction the word read, and the word to predict after it
 Scores = NDArray[np.floating]  # (G, T) natural logarithms of probabilities
 
-WINDOW_STEPS = 32
+CHUNK_STEPS = 32
 
 
 class Predicted(NamedTuple):
@@ -32,7 +32,7 @@ class Predicted(NamedTuple):
     log_probabilities: Scores  # (G, words + 1) each direction in its own reading order, so that its end comes last
 
 
-def steps_of(passage: Passage, config: ModelConfig) -> list[Step]:
+def steps_of(passage: Passage, config: ModelConfig) -> list[ReadingStep]:
     """What is read of a passage and what is to be predicted; backwards its last sentence comes first.
 
     >>> steps_of([["a", "b"]], ModelConfig())
@@ -48,36 +48,36 @@ def steps_of(passage: Passage, config: ModelConfig) -> list[Step]:
 class Rows:
     """Passages dealt out to rows: the row that is first to have read all it was given takes the next one.
 
-    All rows are read a window at a time; the results come in the order of the passages.
+    All rows are read a chunk at a time; the results come in the order of the passages.
     """
 
     def __init__(self, passages: Iterator[Passage], *, rows: int, config: ModelConfig) -> None:
         self._passages = enumerate(passages)
         self._config = config
-        self._rows = [_Row(config.direction_names) for _ in range(rows)]  # as they stand in the last windows
+        self._rows = [_Row(config.direction_names) for _ in range(rows)]  # as they stand in the last chunks
         self._free = [(0, number, row) for number, row in enumerate(self._rows)]  # a heap, by the steps given so far
-        self._end = 0  # of the last windows, in steps
+        self._end = 0  # of the last chunks, in steps
         self._done: dict[int, list[Predicted]] = {}
         self._due = 0
 
-    def next_windows(self) -> tuple[list[int], list[list[Step]]]:
+    def next_chunks(self) -> tuple[list[int], list[list[ReadingStep]]]:
         """The next steps of all rows that have any, longest first, and which places these rows had among the last."""
-        self._end += WINDOW_STEPS
+        self._end += CHUNK_STEPS
         while self._free[0][0] < self._end and (item := next(self._passages, None)):
             given, number, row = self._free[0]
             steps = steps_of(item[1], self._config)
             row.append(*item, steps)
             heapq.heapreplace(self._free, (given + len(steps), number, row))
-        # Only after the last passage have rows less to read than a window; one with nothing at all is finished.
+        # Only after the last passage have rows less to read than a chunk; one with nothing at all is finished.
         places = sorted(range(len(self._rows)), key=lambda place: -len(self._rows[place].steps))
         places = [place for place in places if self._rows[place].steps]
         self._rows = [self._rows[place] for place in places]
-        return places, [row.next_window() for row in self._rows]
+        return places, [row.next_chunk() for row in self._rows]
 
-    def finished(self, scores: Sequence[Scores]) -> Iterator[Predicted]:
-        """Take the scores of the last windows, and give the sentences that are due and complete."""
+    def completed(self, scores: Sequence[Scores]) -> Iterator[Predicted]:
+        """Take the scores of the last chunks, and give the sentences that are due and complete."""
         for row, found in zip(self._rows, scores, strict=True):
-            self._done.update(row.finished(found))
+            self._done.update(row.completed(found))
         while self._due in self._done:
             yield from self._done.pop(self._due)
             self._due += 1
@@ -88,20 +88,20 @@ class _Row:
 
     def __init__(self, directions: Sequence[Direction]) -> None:
         self._directions = directions
-        self.steps: list[Step] = []  # still to be read
+        self.steps: list[ReadingStep] = []  # still to be read
         self._open: deque[tuple[int, Passage]] = deque()  # those whose end was not read yet, with their numbers
         self._scores: list[Scores] = []  # of the open passages
         self._scored = 0
 
-    def append(self, number: int, passage: Passage, steps: list[Step]) -> None:
+    def append(self, number: int, passage: Passage, steps: list[ReadingStep]) -> None:
         self._open.append((number, passage))
         self.steps += steps
 
-    def next_window(self) -> list[Step]:
-        window, self.steps = self.steps[:WINDOW_STEPS], self.steps[WINDOW_STEPS:]
-        return window
+    def next_chunk(self) -> list[ReadingStep]:
+        chunk, self.steps = self.steps[:CHUNK_STEPS], self.steps[CHUNK_STEPS:]
+        return chunk
 
-    def finished(self, scores: Scores) -> Iterator[tuple[int, list[Predicted]]]:
+    def completed(self, scores: Scores) -> Iterator[tuple[int, list[Predicted]]]:
         self._scores.append(scores)
         self._scored += scores.shape[1]
         while self._open and (length := sum(len(words) + 1 for words in self._open[0][1])) <= self._scored:

@@ -1,17 +1,15 @@
 """What the model would put in a place of a sentence: from its left, from its right, and from both sides."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from elmore.defaults import DEFAULT_TOP
+from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError
-from elmore.model import Model
-from elmore.scoring.predictor import Predictor
+from elmore.scoring.predictor import AnyModel, Predictor
 from elmore.text.brackets import pointed_at
-from elmore.text.tokenizing import Tokenizer
 from elmore.text.vocabulary import log_uniform_probabilities
 
 
@@ -31,9 +29,13 @@ class Substitutes(NamedTuple):
 
 
 def substitutes(
-    model: Model | Predictor, sentence: str | Sequence[str], *, top: int = DEFAULT_TOP, specials: bool = False
+    sentence: Sentence, *, model: AnyModel = None, top: int = DEFAULT_TOP, specials: bool = False
 ) -> Substitutes:
-    """The words the model would put in the place in [brackets], as in "He was wielding a [bow] and arrow".
+    """The words a model, the one inside unless another is named, would put in the place in [brackets].
+
+    >>> found = substitutes("He drew his [bow] and let the arrow fly.", model="elmore-en", top=3)
+    >>> [candidate.word for candidate in found.both]
+    ['finger', 'breath', 'pen']
 
     What the brackets hold, be it nothing or several words, is not looked at: one word is put in its place. A string is
     tokenised as the model expects; in a list of words one is in brackets. The two directions never met in training, so
@@ -45,10 +47,10 @@ def substitutes(
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
     predictor = Predictor.of(model)
-    words, held = pointed_at(sentence, Tokenizer(predictor.model.card.text))
+    words, held = pointed_at(sentence, predictor.tokenizer)
     left, right = words[: held.start], words[held.stop :]
     # Any word may stand in between: neither direction reads it before it has predicted the place.
-    hidden = predictor.hidden([*left, predictor.model.config.begin, *right])
+    hidden = predictor.hidden_states([*left, predictor.model.config.begin, *right])
     read_before = {"forward": len(left), "backward": len(right)}
     found: dict[str, Tensor] = {
         direction: predictor.softmax.log_distribution(own[read_before[direction]])

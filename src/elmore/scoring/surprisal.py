@@ -1,83 +1,88 @@
-"""How probable every word was, from its left, from its right, and from both sides.
+"""How surprising every word was where it stood: from its left, from its right, and from both sides.
 
-Numbers are natural logarithms of probabilities, so never above 0; the surprisal in bits is -x / ln 2. `both` is the
-mean of the two, the logarithm of their geometric mean: what a perplexity's mean is made of.
+    surprisal = -log2 of p(word | what was read before it), in bits
+
+`both` is the mean of the two, which is what a perplexity's mean is made of.
 """
 
-import csv
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, TextIO
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError
-from elmore.model import Model
 from elmore.progress import Progress
-from elmore.scoring.predictor import Predictor
-from elmore.scoring.rows import Predicted
+from elmore.scoring.predictor import AnyModel, Predictor
+from elmore.scoring.rows import Predicted, Scores
 
-COLUMNS = ("sentence", "position", "word", "in_vocabulary", "forward", "backward", "both")
+Bits = NDArray[np.float64]
 
 
-class LogProbabilities(NamedTuple):
-    """Of one sentence, word by word. A model that reads one way has only `forward` or only `backward`."""
+class Surprisal(NamedTuple):
+    """Of one sentence, word by word, in bits. A model that reads one way has only `forward` or only `backward`."""
 
     words: Sequence[str]
     in_vocabulary: list[bool]  # a word outside has the probability of <UNK>, which all such words share
-    forward: NDArray[np.floating] | None
-    backward: NDArray[np.floating] | None
-    both: NDArray[np.floating] | None
+    forward: Bits | None
+    backward: Bits | None
+    both: Bits | None
 
 
 def surprisal(
-    model: Model | Predictor,
-    sentences: Iterable[Sequence[str]],
+    sentences: str | Iterable[Sentence],
     *,
+    model: AnyModel = None,
     state: Literal["fixed", "carry"] = "fixed",
     progress: Progress | None = None,
-) -> Iterator[LogProbabilities]:
-    """The log-probability of every word of every sentence, in their order, for streams of any length.
+) -> Iterator[Surprisal]:
+    """The surprisal of every word of every sentence, in their order, for streams of any length.
 
-    From the model's fixed state, so that a sentence has the same numbers wherever it stands; with `state="carry"` the
-    sentences are one text, and each is read with the memory of those before it.
+    >>> [found] = surprisal(["The actors took a bow."], model="elmore-en")
+    >>> [f"{word} {bits:.0f}" for word, bits in zip(found.words, found.both)]
+    ['The 5', 'actors 14', 'took 7', 'a 3', 'bow 14', '. 2']
+
+    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words.
+    Each is read from the model's fixed state, so that it has the same numbers wherever it stands; with `state="carry"`
+    they are one text, and each is read with the memory of those before it.
     """
     if state not in ("fixed", "carry"):
         raise InputError(f"state is {state!r}; it must be 'fixed' or 'carry'")
     predictor = Predictor.of(model)
+    given = predictor.words_of(sentences)
     if state == "carry":
-        read = predictor.carrying_state(sentences, rows=1, passage=1)
+        read = predictor.read_carrying_state(given, rows=1, passage=1)
     else:
-        read = predictor.from_fixed_state(sentences)
+        read = predictor.read_from_fixed_state(given)
     return _scored(read, predictor, progress)
 
 
-def write_table(scores: Iterable[LogProbabilities], file: TextIO) -> int:
-    """Write a word a line under a header, columns separated by tabs, and say how many; numbers count from 0.
+def log_probabilities(bits: Bits) -> Bits:
+    """The natural logarithms of the probabilities that have these surprisals.
 
-    A word with a quotation mark in it is quoted as Excel, R and pandas expect.
+    >>> log_probabilities(np.array([1.0])).round(4).tolist()
+    [-0.6931]
     """
-    table = csv.writer(file, dialect="excel-tab", lineterminator="\n")
-    table.writerow(COLUMNS)
-    written = 0
-    for number, (words, in_vocabulary, *found) in enumerate(scores):
-        columns = [[""] * len(words) if column is None else [f"{x:.6f}" for x in column] for column in found]
-        for position, row in enumerate(zip(words, map(int, in_vocabulary), *columns, strict=True)):
-            table.writerow((number, position, *row))
-        written += len(words)
-    return written
+    return bits * -math.log(2)
 
 
-def _scored(read: Iterator[Predicted], predictor: Predictor, progress: Progress | None) -> Iterator[LogProbabilities]:
+def _scored(read: Iterator[Predicted], predictor: Predictor, progress: Progress | None) -> Iterator[Surprisal]:
     directions = predictor.model.config.direction_names
     for words, scores in read:
         # Without the boundary that either reading ends with, and backwards turned round into the sentence's order.
         found = {
-            direction: own[:-1] if direction == "forward" else own[-2::-1]
+            direction: _bits(own[:-1] if direction == "forward" else own[-2::-1])
             for direction, own in zip(directions, scores, strict=True)
         }
         forward, backward = found.get("forward"), found.get("backward")
         both = None if forward is None or backward is None else (forward + backward) / 2
-        yield LogProbabilities(words, [predictor.softmax.knows(word) for word in words], forward, backward, both)
+        yield Surprisal(words, [predictor.softmax.knows(word) for word in words], forward, backward, both)
         if progress is not None:
             progress.advance(sentences=1, tokens=len(words))
+
+
+def _bits(log_probabilities: Scores) -> Bits:
+    # Without a sign where it is nothing: the surprisal of a certain word is 0, not -0.
+    return np.abs(log_probabilities.astype(np.float64)) / math.log(2)

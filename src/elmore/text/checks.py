@@ -6,11 +6,26 @@ there raises no alarm.
 """
 
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
+from elmore.errors import InputWarning
 from elmore.text.style import TextStyle
 
+SENTENCES_CHECKED = 200
+
 _Sentences = Sequence[Sequence[str]]
+
+
+def checked(sentences: Iterable[list[str]], style: TextStyle) -> Iterator[list[str]]:
+    """Pass sentences on, and warn of what looks wrong with the first of them for a model of this style."""
+    source = iter(sentences)
+    first = list(islice(source, SENTENCES_CHECKED))
+    for message in warnings_about(first, style):
+        warnings.warn(message, InputWarning, stacklevel=2)
+    yield from first
+    yield from source
 
 
 def warnings_about(sentences: _Sentences, style: TextStyle) -> list[str]:

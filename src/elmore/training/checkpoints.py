@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on, as data only, each written whole or not at all.
+"""The checkpoints of a training: everything a run needs to go on, as data only, each written whole or not at all.
 
 A checkpoint is a folder `step-00001200` with safetensors and JSON. The newest few are kept. One that turns out to be
 damaged is passed over for the one before it, with a word.
@@ -32,7 +32,7 @@ class Snapshot:
     progress: Mapping[str, Any]
 
 
-class Checkpoints:
+class TrainingCheckpoints:
     """The checkpoints of a run, in a folder of their own."""
 
     def __init__(self, folder: Path, *, keep: int = 2) -> None:

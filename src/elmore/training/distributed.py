@@ -1,7 +1,7 @@
 """Several processes that train one model, as torchrun starts them; one process needs none of this.
 
-One of them leads: it alone reads and writes the run's folder and speaks, and tells the others what it found. What goes
-wrong there ends them all; a process that dies takes the others with it, so that torchrun can start them all again.
+Rank 0 alone reads and writes the run's folder and speaks, and tells the others what it found. What goes wrong there
+ends them all; a process that dies takes the others with it, so that torchrun can start them all again.
 """
 
 import gc
@@ -20,13 +20,13 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from elmore.devices import choose_device
-from elmore.errors import ElmoreError
+from elmore.errors import ElmoreError, InputError
 
 T = TypeVar("T")
-ROOM = "elmore/room"
+GROUP_KEY = "elmore/group"  # in torchrun's store, where the processes of one try agree on a name
 
 
-class LostCompanions(ElmoreError):
+class LostProcess(ElmoreError):
     """Another process of the same training has ended."""
 
 
@@ -38,7 +38,7 @@ class Team:
     size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_rank_zero(self) -> bool:
         """Whether this is the process that writes and speaks."""
         return self.rank == 0
 
@@ -62,12 +62,12 @@ class Team:
         """Whether it is so in any process."""
         return bool(self.mean(torch.tensor([float(flag)])).item())
 
-    def led(self, work: Callable[[], T]) -> T:
-        """Have the leader do something and tell the others what came of it; where it fails, all of them end."""
+    def on_rank_zero(self, work: Callable[[], T]) -> T:
+        """Have rank 0 do something, and broadcast what came of it; where it fails, all of them end."""
         if self.size == 1:
             return work()
         told: list[Any] = [None]
-        if self.leads:
+        if self.is_rank_zero:
             try:
                 told = [("done", work())]
             except ElmoreError:
@@ -76,45 +76,50 @@ class Team:
         dist.broadcast_object_list(told)
         outcome, result = told[0]
         if outcome == "failed":
-            # Without a word: the leader has it.
+            # Without a word: rank 0 has it.
             raise SystemExit(1)
         found: T = result
         return found
 
-    def shared(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The leader's tensors, which lie in ordinary memory; the others need bring none."""
+    def broadcast_tensors(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The tensors of rank 0, which lie in ordinary memory; the others need bring none."""
         if self.size == 1:
             return tensors
-        kinds = self.led(lambda: {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
+        kinds = self.on_rank_zero(lambda: {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
         found = {}
         for name, (shape, dtype) in kinds.items():
-            found[name] = tensors[name].contiguous() if self.leads else torch.empty(shape, dtype=dtype)
+            found[name] = tensors[name].contiguous() if self.is_rank_zero else torch.empty(shape, dtype=dtype)
             dist.broadcast(found[name], src=0)
         return found
+
+
+def launched_team() -> Team:
+    """What torchrun says of this process, before it has met the others."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    return Team(int(os.environ.get("RANK", "0")), size) if size > 1 else Team()
 
 
 @contextmanager
 def joined_team(device: torch.device) -> Iterator[Team]:
     """Meet the other processes that torchrun started, if it did."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
-        yield Team()
+    team = launched_team()
+    if team.size == 1:
+        yield team
         return
-    team = Team(int(os.environ.get("RANK", "0")), size)
     try:
         _meet(device)
         yield team
-        # Nobody leaves before the leader, who still writes when the others have nothing left to do.
-        team.led(lambda: None)
+        # Nobody leaves before rank 0, which still writes when the others have nothing left to do.
+        team.on_rank_zero(lambda: None)
     except BaseException as error:
         # It holds on to all that the functions it passed through had, and so to the group.
         traceback.clear_frames(error.__traceback__)
         # With NCCL, to take leave of those who have gone would wait for them; the end of the process does not.
         if device.type != "cuda":
             _leave()
-        if _is_loss_of_companions(error):
+        if _is_loss_of_process(error):
             reason = str(error).splitlines()[0]
-            raise LostCompanions(
+            raise LostProcess(
                 f"process {team.rank} ends, because another one of this training has ended ({reason})"
             ) from error
         raise
@@ -122,22 +127,22 @@ def joined_team(device: torch.device) -> Iterator[Team]:
 
 
 def _meet(device: torch.device) -> None:
-    """Join the process group, in a room of its own.
+    """Join the process group, under a name of its own for each try.
 
     Torchrun keeps one store for all its tries, so that after a restart a process may find the addresses of the dead.
     """
     store, rank, size = next(iter(rendezvous("env://")))
     if rank == 0:
-        store.set(ROOM, uuid4().hex)
-    room = store.get(ROOM).decode()
+        store.set(GROUP_KEY, uuid4().hex)
+    name = store.get(GROUP_KEY).decode()
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=PrefixStore(room, store), rank=rank, world_size=size)
+    dist.init_process_group(backend, store=PrefixStore(name, store), rank=rank, world_size=size)
     # All are in, so the next try must not find it.
     dist.all_reduce(torch.zeros(1))
     if rank == 0:
-        store.delete_key(ROOM)
+        store.delete_key(GROUP_KEY)
 
 
 def _leave() -> None:
@@ -148,13 +153,20 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
-def _is_loss_of_companions(error: BaseException) -> bool:
+def _is_loss_of_process(error: BaseException) -> bool:
     # Gloo has no exception of its own; it names itself in the message.
     return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
 
 
-def own_device(asked: str | torch.device | None) -> torch.device:
-    """The device that this process trains on, made the current one."""
+def process_device(asked: str | torch.device | None) -> torch.device:
+    """The device that this process trains on: of several GPUs each process of a host has its own."""
+    own = int(os.environ.get("LOCAL_RANK", "0"))
+    on_any_gpu = torch.cuda.is_available() and str(asked or "cuda") == "cuda"
+    if on_any_gpu and own >= (gpus := torch.cuda.device_count()):
+        raise InputError(
+            f"process {own + 1} of this host has no GPU of its own, for it has only {gpus}; start as many processes as "
+            "there are GPUs, or train on the CPU: --device cpu"
+        )
     device = choose_device(asked)
     if device.type == "cuda":
         # Streams, events and kernels of our own go to the current one.

@@ -1,17 +1,36 @@
-"""The log of a run: one JSON object a line, and a picture of the loss at the end."""
+"""The log of a run: one JSON object a line, and the same for TensorBoard if asked for."""
 
 import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from elmore.atomic_files import atomic_write
 from elmore.errors import ElmoreError, MissingExtra
+from elmore.training.run_folder import RunFolder
 
 
-class Log:
+class Log(Protocol):
+    """Something that keeps numbers by step."""
+
+    def rewind(self, step: int) -> None: ...
+
+    def write(self, *, step: int, **values: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def open_logs(folder: RunFolder, *, tensorboard: bool) -> list[Log]:
+    """All logs of a run; nothing is written yet."""
+    logs: list[Log] = [JsonLog(folder.log)]
+    if tensorboard:
+        logs.append(TensorBoardLog(folder.tensorboard))
+    return logs
+
+
+class JsonLog:
     """Appends to `log.jsonl`, from which everything else can be drawn."""
 
     def __init__(self, path: Path) -> None:
@@ -25,12 +44,12 @@ class Log:
         with atomic_write(self.path) as unfinished:
             unfinished.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
 
-    def write(self, **values: Any) -> None:
+    def write(self, *, step: int, **values: Any) -> None:
         """Add one object; numbers that JSON cannot hold become null."""
         try:
             if self._file is None:
                 self._file = self.path.open("a", buffering=1)
-            self._file.write(json.dumps({name: _storable(value) for name, value in values.items()}) + "\n")
+            self._file.write(json.dumps(_storable({"step": step, **values})) + "\n")
         except OSError as error:
             raise ElmoreError(f"{self.path}: cannot be written: {error.strerror}; free some space") from error
 
@@ -42,8 +61,8 @@ class Log:
             self._file = None
 
 
-class Board:
-    """The same for TensorBoard, in a folder of its own."""
+class TensorBoardLog:
+    """The same for TensorBoard, in a folder of its own; the library is looked for at once."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -84,34 +103,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             break
     return entries
-
-
-def plot_log(log: Path, picture: Path) -> None:
-    """Draw the loss, and the perplexity on the held-out part, against the words read."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
-    except ImportError:
-        raise MissingExtra("the picture of the loss", library="matplotlib", extra="plots") from None
-    entries = read_log(log)
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    steps = [entry for entry in entries if "loss" in entry]
-    axes.plot([e["tokens"] / 1e6 for e in steps], [e["loss"] for e in steps], color="#4477aa", linewidth=1)
-    axes.set(xlabel="million words read", ylabel="training loss (sampled)")
-    axes.spines[["top", "right"]].set_visible(False)
-    if held_out := [entry for entry in entries if "heldout" in entry]:
-        right = axes.twinx()
-        right.plot([e["tokens"] / 1e6 for e in held_out], [e["heldout"] for e in held_out], "o-", color="#cc6677")
-        right.set_yscale("log")
-        # 40 and 60, not powers of ten: a whole training may lie within one.
-        right.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
-        right.yaxis.set_major_formatter(ScalarFormatter())
-        right.yaxis.set_minor_formatter(NullFormatter())
-        right.set_ylabel("perplexity on the held-out part (full softmax)", color="#cc6677")
-        right.spines["top"].set_visible(False)
-    with atomic_write(picture) as unfinished:
-        figure.savefig(unfinished, dpi=150)
 
 
 def _storable(value: Any) -> Any:

@@ -18,7 +18,6 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.sinks.meta import CREATOR
 from elmore.embedding.spool import Spool
 from elmore.errors import FormatError, InputError
 from elmore.hdf5_output import Hdf5Output, new_hdf5
@@ -44,8 +43,6 @@ def write_lines(
     """Write numbered lines with their vectors to a new file."""
     indices: dict[str, str] = {}
     with new_hdf5(path) as output:
-        # Nobody's reader looks here; by it Elmore knows its own files.
-        output.file.attrs["creator"] = CREATOR
         for number, line, vectors in lines:
             if sentences == "keys":
                 _add_named(output, line, vectors, number=number)
@@ -65,8 +62,7 @@ class AllenNlpFile:
 
     def __init__(self, file: h5py.File) -> None:
         self._file = file
-        creator = file.attrs.get("creator")
-        self.meta: dict[str, Any] = {"creator": creator} if isinstance(creator, str) else {}
+        self.meta: dict[str, Any] = {}
         names = [name for name in file if name != SENTENCE_TO_INDEX]
         if all(map(_NUMBER.fullmatch, names)):
             self._lines: dict[str, str] | None = None

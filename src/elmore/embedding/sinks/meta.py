@@ -9,7 +9,6 @@ from elmore.version import __version__
 
 FORMAT = "elmore vectors"
 VERSION = 1
-CREATOR = f"elmore {__version__}"
 
 
 def meta_of(spool: Spool, **more: Any) -> bytes:
@@ -18,7 +17,7 @@ def meta_of(spool: Spool, **more: Any) -> bytes:
     about = {
         "format": FORMAT,
         "version": VERSION,
-        "creator": CREATOR,
+        "creator": f"elmore {__version__}",
         "sentences": spool.totals.sentences,
         "words": spool.totals.words,
         "dim": dim,

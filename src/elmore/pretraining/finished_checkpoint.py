@@ -1,0 +1,72 @@
+"""The finished model as plain data, with a card that says what it was made of and how well it predicts."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from elmore.formats import Card, Checkpoint
+from elmore.pretraining.language_model_training import LanguageModelTraining
+from elmore.training.run import TrainingRun
+from elmore.training.trainable import Evaluation
+from elmore.version import __version__
+
+
+def finished_checkpoint(
+    training: LanguageModelTraining, run: TrainingRun, *, name: str, commands: tuple[str, ...]
+) -> Checkpoint:
+    """Ready to be written in any format."""
+    model, initial, corpus = training.model, training.initial, training.corpus
+    softmax = {"weight": model.softmax_weight.detach().cpu(), "bias": model.softmax_bias.detach().cpu()}
+    described = "Fine-tuned" if initial.init else "Trained"
+    return Checkpoint(
+        config=initial.recipe.model,
+        tensors={name: tensor.detach().cpu() for name, tensor in model.network.state_dict().items()},
+        vocabulary=initial.vocabulary,
+        characters=initial.characters,
+        softmax=lambda: softmax,
+        card=Card(
+            name=name,
+            description=f"{described} with elmore pretrain.",
+            # What grows out of a model is bound by its licence; the maker may say more.
+            licence=(initial.init or {}).get("licence") or "",
+            text=corpus.style,
+            extra={
+                "training": {
+                    "commands": list(commands),
+                    **_run_facts(run),
+                    "recipe": asdict(initial.recipe),
+                    "init": initial.init,
+                    "corpus": {
+                        "inputs": corpus.manifest.get("inputs", []),
+                        "parts": corpus.manifest["parts"],
+                        "types": len(corpus.types),
+                        "vocabulary": len(corpus.vocabulary),
+                    },
+                    "written_by": f"elmore {__version__}, torch {torch.__version__}",
+                    "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+            },
+        ),
+    )
+
+
+def _run_facts(run: TrainingRun) -> Mapping[str, Any]:
+    state, evaluations = run.state, run.evaluations
+    return {
+        "steps": state.done,
+        "words_read": round(state.done * run.trainable.tokens_per_step),
+        "seconds": round(state.seconds, 1),
+        "skipped_steps": sorted(state.skipped),
+        "rate_share": state.rate_share,
+        "heldout_perplexity": _perplexity_facts(evaluations.latest),
+        "heldout_perplexity_before": _perplexity_facts(evaluations.baseline),
+    }
+
+
+def _perplexity_facts(found: Evaluation | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"tokens": found.tokens, "mean": round(found.score, 4), "each": dict(found.parts)}

@@ -1,0 +1,48 @@
+"""Perplexity on held-out windows, by the full softmax: never to be confused with the sampled loss of training."""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmore.network.language_model import LanguageModel
+from elmore.network.state import State
+from elmore.pretraining.windows import WindowPlan, Windows
+from elmore.text.spelling import WordInputs
+from elmore.training.trainable import Evaluation
+
+METRIC = "held-out perplexity by the full softmax"
+MOST_ROWS = 64
+
+
+@torch.no_grad()
+def heldout_perplexity(
+    model: LanguageModel,
+    words: WordInputs,
+    stream: NDArray[np.uint32],
+    classes: NDArray[np.uint32],
+    plan: WindowPlan,
+    *,
+    dtype: torch.dtype,
+) -> Evaluation | None:
+    """Read the stream with the state carried on; None where it is too short for a single window."""
+    rows = min(MOST_ROWS, (len(stream) - 1) // plan.steps)
+    if rows == 0:
+        return None
+    windows = Windows(stream, classes, WindowPlan(rows=rows, steps=plan.steps, seed=0, directions=plan.directions))
+    device = model.softmax_bias.device
+    state = State.zeros(model.config, rows=rows).to(device)
+    total = torch.zeros(len(plan.directions), device=device)
+    model.eval()
+    for window in windows.ahead(0, windows.per_epoch):
+        chosen = words.select(torch.from_numpy(window.types).to(device))
+        if chosen.characters is not None:
+            chosen = chosen._replace(characters=chosen.characters.long())
+        inputs, targets = (torch.from_numpy(array).to(device) for array in (window.inputs, window.targets))
+        losses, state = model(chosen, inputs, targets, state, dtype=dtype)
+        total += losses
+    means = zip(plan.directions, (total / windows.per_epoch).tolist(), strict=True)
+    each: dict[str, float] = {direction: math.exp(min(loss, 700.0)) for direction, loss in means}
+    mean = math.exp(sum(map(math.log, each.values())) / len(each))  # the geometric one
+    return Evaluation(METRIC, mean, each, tokens=windows.per_epoch * rows * plan.steps)

@@ -1,0 +1,131 @@
+"""The model that a training begins with: a new one with first values, or one that is there (fine-tuning).
+
+A model that is there may have a softmax over the corpus's own vocabulary, and then keeps it. Otherwise it gets a fresh
+one, which first learns alone for a while: a random softmax would drive the rest of the model out of its place.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from elmore.config import ModelConfig
+from elmore.corpus.corpus import BEGIN, END, UNKNOWN, Corpus
+from elmore.errors import InputError, InputWarning
+from elmore.model import Model
+from elmore.network.initialization import initialize
+from elmore.network.language_model import LanguageModel
+from elmore.pretraining.recipe import Recipe
+from elmore.text.spelling import Speller, WordInputs
+from elmore.text.vocabulary import Vocabulary
+
+MOST_FROZEN_STEPS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitialModel:
+    """A model before its first step, and how it reads the words of a corpus."""
+
+    recipe: Recipe
+    model: LanguageModel
+    speller: Speller
+    vocabulary: Vocabulary  # of the softmax, and of the word table where there is one
+    characters: Mapping[str, int] | None = None
+    init: Mapping[str, Any] | None = None  # of fine-tuning: which model this was, and what became of its softmax
+
+    def words(self, corpus: Corpus) -> WordInputs:
+        """All types of the corpus, as the model reads them."""
+        # The corpus has marks of its own for the boundaries of sentences.
+        return self.speller.spell([self.recipe.model.begin, self.recipe.model.end, *corpus.types[2:]])
+
+
+def new_model(
+    recipe: Recipe,
+    corpus: Corpus,
+    *,
+    characters: Mapping[str, int] | None = None,
+    init: Mapping[str, Any] | None = None,
+) -> InitialModel:
+    """A model of the recipe's shape with first values; a run that goes on puts those of its checkpoint over them."""
+    vocabulary = _vocabulary(corpus, recipe.model)
+    model = LanguageModel(recipe.model, classes=len(vocabulary))
+    initialize(model, torch.Generator().manual_seed(recipe.training.seed))
+    return InitialModel(
+        recipe=recipe,
+        model=model,
+        speller=Speller(recipe.model, vocabulary=vocabulary, characters=characters),
+        vocabulary=vocabulary,
+        characters=characters,
+        init=init,
+    )
+
+
+def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
+    """The values of a model, whose shape replaces the recipe's."""
+    vocabulary = _vocabulary(corpus, model.config)
+    name = model.card.name or model.card.source or "the model"
+    own_words = model.vocabulary is not None and model.vocabulary == vocabulary
+    if model.config.word_dim and not own_words:
+        raise InputError(
+            f"{name} reads words by a table of its own vocabulary, and the corpus has another; prepare the corpus with "
+            "that one: elmore prepare --vocabulary FILE"
+        )
+    keeps_softmax = model.softmax is not None and own_words
+    if model.softmax is not None and not keeps_softmax:
+        warnings.warn(
+            f"the softmax of {name} has another vocabulary than the corpus, so a fresh one is trained; to keep it, "
+            "prepare the corpus with the model's vocabulary file: elmore prepare --vocabulary FILE",
+            InputWarning,
+            stacklevel=2,
+        )
+    if not keeps_softmax:
+        recipe = _with_frozen_steps(recipe, corpus)
+    initial = new_model(
+        replace(recipe, model=model.config),
+        corpus,
+        characters=model.characters,
+        init={
+            "name": model.card.name,
+            "source": model.card.source,
+            "licence": model.card.licence,
+            "fingerprint": model.fingerprint(),
+            "softmax": "its own" if keeps_softmax else "fresh",
+        },
+    )
+    initial.model.network.load_state_dict(model.network.state_dict())
+    if keeps_softmax:
+        assert model.softmax is not None
+        softmax = model.softmax()
+        with torch.no_grad():
+            initial.model.softmax_weight.copy_(softmax["weight"])
+            initial.model.softmax_bias.copy_(softmax["bias"])
+    return initial
+
+
+def reading_words(recipe: Recipe, corpus: Corpus) -> Recipe:
+    """The recipe for a model with a vector for each word of the vocabulary instead of a reader of characters."""
+    model = replace(
+        recipe.model,
+        characters=None,
+        n_words=len(corpus.vocabulary),
+        word_dim=recipe.model.vector_dim,
+        token_projection=False,
+    )
+    return replace(recipe, model=model)
+
+
+def _vocabulary(corpus: Corpus, config: ModelConfig) -> Vocabulary:
+    """That of the corpus, with the model's own names for the three marks."""
+    names = {BEGIN: config.begin, END: config.end, UNKNOWN: config.unknown}
+    return Vocabulary(names.get(word, word) for word in corpus.vocabulary.words)
+
+
+def _with_frozen_steps(recipe: Recipe, corpus: Corpus) -> Recipe:
+    """As many steps for the softmax alone as the recipe asks for, else an epoch, at most a thousand."""
+    training = recipe.training
+    if training.frozen_steps:
+        return recipe
+    epoch = (len(corpus.train) - 1) // (training.rows * training.window * training.accumulate)
+    return replace(recipe, training=replace(training, frozen_steps=min(max(epoch, 1), MOST_FROZEN_STEPS)))

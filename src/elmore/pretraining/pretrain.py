@@ -1,0 +1,230 @@
+"""From a prepared corpus to a biLM: the door to pre-training, for the command line and for Python alike."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmore.corpus.corpus import Corpus
+from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
+from elmore.errors import FormatError, InputError, MissingExtra, error_context
+from elmore.fields import read_fields
+from elmore.formats import write_checkpoint
+from elmore.formats.layouts.options import options_from_config
+from elmore.model import Model, load
+from elmore.pretraining.events import Event, Finished, Opened
+from elmore.pretraining.finished_checkpoint import finished_checkpoint
+from elmore.pretraining.initial_model import InitialModel, from_model, new_model
+from elmore.pretraining.language_model_training import LanguageModelTraining
+from elmore.pretraining.recipe import FittedRecipe, Recipe, fit_to_corpus
+from elmore.pretraining.run_origins import Origins, changed_recipe, check_same_corpus, corpus_identity
+from elmore.recipe import override, read_recipe
+from elmore.training.distributed import Team, joined_team, process_device, started_again
+from elmore.training.loss_curve import plot_log
+from elmore.training.run import TrainingRun
+from elmore.training.run_folder import RunFolder, StoredRun
+from elmore.training.settings import RunSettings
+from elmore.training.stoppable import StoppableEvents
+
+
+def pretrain(
+    corpus: Corpus | str | Path,
+    folder: str | Path,
+    recipe: Recipe | Mapping[str, Any] | str | Path | None = None,
+    *,
+    init: Model | str | Path | None = None,
+    resume: bool = False,
+    settings: RunSettings | Mapping[str, Any] | None = None,
+    device: str | torch.device | None = None,
+    command: str = "",
+) -> StoppableEvents[Event]:
+    r"""Train a biLM on a prepared corpus, in a folder of its own; go through the events and it is done.
+
+    >>> import tempfile
+    >>> from elmore import load, prepare, pretrain
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> text = folder / "text.txt"
+    >>> _ = text.write_text("The cat sat on the mat.\n\nThe dog sat on the cat.\n" * 20)
+    >>> corpus = prepare([text], folder / "corpus", heldout=0.2, workers=1)
+    >>> tiny = {"model.cell_dim": 16, "model.vector_dim": 8, "model.characters.filters": [[1, 4], [2, 8]],
+    ...         "training.rows": 4, "training.steps": 3}
+    >>> for event in pretrain(corpus, folder / "run", tiny, settings={"log_every": 1}, device="cpu"):
+    ...     print(event)  # doctest: +ELLIPSIS
+    210 tokens, 8 distinct words, 0.0% of tokens are <UNK>
+    9,788 parameters, and 99 in the softmax
+    a vocabulary of 11 words is too small to draw 8,192 negatives from; the full softmax is trained
+    3 steps, 1.00 epochs
+    step 1/3  epoch 0.33  loss 2.4...  perplexities ... tokens/s  ... left
+    step 2/3  epoch 0.67 ...
+    step 3/3  epoch 1.00 ...
+    step 3  held-out perplexity by the full softmax: ... (forward ..., backward ...)
+    wrote .../run/model...
+    >>> load(folder / "run" / "model").config.cell_dim
+    16
+
+    `recipe` is a `Recipe`, the name of one or a TOML file; without it a new model is `small`, and one that begins from
+    `init`, a model or its name, is trained by `fine-tuning`. A run that goes on (`resume`) keeps its recipe and its
+    settings. A mapping changes single fields of either, as in {"training.learning_rate": 0.001} and {"log_every": 10},
+    and leaves the others as the run, the default or the recipe named "base" has them. `command` is how the run was
+    asked for, for the model's card.
+
+    Nothing happens before the first event is asked for. `stop()` has the run save and end soon. Several processes that
+    torchrun has started train one model together; each gets all events, and rank 0 writes.
+    """
+    asked = _Asked(
+        corpus=corpus,
+        folder=RunFolder(Path(folder)),
+        recipe=recipe,
+        init=init,
+        resume=resume,
+        settings=settings,
+        command=command,
+    )
+    return StoppableEvents(lambda stop_asked: _pretrained(asked, device, stop_asked))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What the caller of `pretrain` wants."""
+
+    corpus: Corpus | str | Path
+    folder: RunFolder
+    recipe: Recipe | Mapping[str, Any] | str | Path | None
+    init: Model | str | Path | None
+    resume: bool
+    settings: RunSettings | Mapping[str, Any] | None
+    command: str
+
+
+def _pretrained(asked: _Asked, device: str | torch.device | None, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    chosen = process_device(device)
+    with joined_team(chosen) as team:
+        # A generator of its own: when it has ended, nothing holds on to the group of processes any more.
+        yield from _events(asked, chosen, team, stop_asked)
+
+
+def _events(asked: _Asked, device: torch.device, team: Team, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    corpus = asked.corpus if isinstance(asked.corpus, Corpus) else Corpus.open(asked.corpus)
+    begun = _begin(asked, corpus, team)
+    if begun.settings.hdf5:
+        # Told now rather than after the training, if it cannot be.
+        options_from_config(begun.initial.recipe.model)
+    training = LanguageModelTraining(corpus, begun.initial, device=device, team=team)
+    run = TrainingRun(training, asked.folder, begun.settings, team=team)
+    stored = StoredRun(asdict(begun.initial.recipe), begun.settings, asdict(begun.origins))
+    team.on_rank_zero(lambda: asked.folder.write(stored))
+    yield _opened(training, begun.notices)
+    yield from run.events(stop_asked)
+    if run.is_finished:
+        yield team.on_rank_zero(lambda: _finish(training, run, asked.folder, begun))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Begun:
+    """All that a run begins with: what it began with before, if it goes on."""
+
+    initial: InitialModel
+    settings: RunSettings
+    origins: Origins
+    notices: tuple[str, ...]  # what was changed so that the corpus can be trained
+
+
+def _begin(asked: _Asked, corpus: Corpus, team: Team) -> _Begun:
+    known = team.on_rank_zero(lambda: _known(asked))
+    notices: tuple[str, ...] = ()
+    if known is None:
+        (recipe, notices), settings = _new_recipe(asked, corpus, team), RunSettings()
+        if asked.init is None:
+            initial = new_model(recipe, corpus)
+        else:
+            model = asked.init if isinstance(asked.init, Model) else load(asked.init)
+            initial = from_model(model, recipe, corpus)
+        origins = Origins(corpus=corpus_identity(corpus), init=initial.init, characters=initial.characters)
+    else:
+        with error_context(asked.folder.recipe):
+            recipe, settings = read_fields(Recipe, known.recipe, error=FormatError), known.settings
+        with error_context(asked.folder.origins):
+            origins = read_fields(Origins, known.origins, error=FormatError)
+        check_same_corpus(origins.corpus, corpus)
+        if asked.resume:
+            recipe = changed_recipe(recipe, _recipe_changes(asked))
+        initial = new_model(recipe, corpus, characters=origins.characters, init=origins.init)
+    if asked.settings is not None:
+        given = asked.settings
+        settings = given if isinstance(given, RunSettings) else read_fields(RunSettings, given, base=settings)
+    if asked.command:
+        origins = replace(origins, commands=(*origins.commands, asked.command))
+    return _Begun(initial=initial, settings=settings, origins=origins, notices=notices)
+
+
+def _known(asked: _Asked) -> StoredRun | None:
+    """The run that lies in the folder and is to go on, or None for a new one."""
+    folder = asked.folder
+    if asked.resume and not folder.is_begun:
+        raise InputError(f"{folder.path}: no run to go on with; start one with -o {folder.path}")
+    if not asked.resume and folder.is_begun and not started_again():
+        raise InputError(
+            f"{folder.path}: holds a run already; go on with it by --resume {folder.path}, or choose another folder"
+        )
+    return folder.read() if folder.is_begun else None
+
+
+def _new_recipe(asked: _Asked, corpus: Corpus, team: Team) -> FittedRecipe:
+    """What was asked for, as the corpus can be trained by it."""
+    changes = dict(asked.recipe) if isinstance(asked.recipe, Mapping) else {}
+    base = changes.pop("base", None) if isinstance(asked.recipe, Mapping) else asked.recipe
+    usual = DEFAULT_RECIPE if asked.init is None else DEFAULT_FINE_TUNING_RECIPE
+    recipe = base if isinstance(base, Recipe) else read_recipe(base or usual, Recipe)
+    return fit_to_corpus(
+        override(recipe, _as_text(changes)),
+        tokens=len(corpus.train),
+        vocabulary_size=len(corpus.vocabulary),
+        processes=team.size,
+        given=changes,
+    )
+
+
+def _recipe_changes(asked: _Asked) -> Mapping[str, str]:
+    if asked.init is not None or not isinstance(asked.recipe, Mapping | None):
+        raise InputError("a run that goes on keeps its model and its recipe; give only the single fields to change")
+    return _as_text(asked.recipe or {})
+
+
+def _as_text(changes: Mapping[str, Any]) -> dict[str, str]:
+    """Values as the command line would have them; what JSON and TOML write alike needs no more."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in changes.items()}
+
+
+def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened:
+    corpus, model = training.corpus, training.model
+    part = corpus.manifest["parts"]["train"]
+    return Opened(
+        tokens=part["tokens"],
+        types=len(corpus.types) - 2,
+        unknown_share=part["unknown_share"],
+        parameters=training.initial.recipe.model.parameters,
+        softmax_parameters=model.softmax_weight.numel() + model.softmax_bias.numel(),
+        is_sampled=training.sampler is not None,
+        frozen_steps=training.training.frozen_steps,
+        notices=notices,
+    )
+
+
+def _finish(training: LanguageModelTraining, run: TrainingRun, folder: RunFolder, begun: _Begun) -> Finished:
+    """Write the model, and draw the curve where that can be done."""
+    name = folder.path.resolve().name
+    checkpoint = finished_checkpoint(training, run, name=name, commands=begun.origins.commands)
+    write_checkpoint(checkpoint, folder.model)
+    hdf5 = folder.hdf5 if begun.settings.hdf5 else None
+    if hdf5 is not None:
+        # That format has no place for a softmax, as nobody needs to be told who has both.
+        write_checkpoint(replace(checkpoint, softmax=None), hdf5, format="hdf5")
+    curve: Path | None = folder.curve
+    try:
+        plot_log(folder.log, folder.curve)
+    except MissingExtra:
+        curve = None
+    return Finished(folder.model, hdf5, curve, run.evaluations.latest, run.evaluations.baseline)

@@ -1,0 +1,61 @@
+"""What a shell is told when the user presses the tab key."""
+
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def completed(elmore, monkeypatch: pytest.MonkeyPatch):
+    """`completed("elmore em")` gives the words that may stand in place of the last."""
+
+    def run(line: str) -> list[str]:
+        monkeypatch.setenv("_ELMORE_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        ended = elmore()
+        assert (ended.code, ended.err) == (0, "")
+        return [entry.partition(",")[2] for entry in ended.out.splitlines()]
+
+    return run
+
+
+def test_verbs_are_completed(completed) -> None:
+    assert completed("elmore e") == ["embed"]
+    assert completed("elmore pr") == ["prepare", "pretrain"]
+
+
+def test_options_are_completed(completed) -> None:
+    assert completed("elmore embed --tok") == ["--tokenized", "--token-embeddings"]
+
+
+def test_choices_are_completed(completed) -> None:
+    assert completed("elmore convert --format f") == ["folder", "folder-int8"]
+
+
+def test_names_of_models_are_completed(completed) -> None:
+    assert completed("elmore surprisal --model elm") == ["elmore-en"]
+    assert completed("elmore info efml-d") == ["efml-da", "efml-de"]
+
+
+def test_where_a_file_is_due_the_shell_completes_files(elmore, completed) -> None:
+    for line in ("elmore embed cor", "elmore surprisal cor", "elmore info ./mod", "elmore prepare cor"):
+        assert completed(line) == [line.split()[-1]]
+        # The kind of what is due, which the shell's script acts on.
+        assert elmore().out.startswith("file,")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_asks_the_program(elmore, shell: str) -> None:
+    ended = elmore("completion", shell)
+    assert ended.code == 0
+    assert f"_ELMORE_COMPLETE={shell}_complete" in ended.out
+
+
+def test_bash_accepts_its_script(elmore) -> None:
+    script = elmore("completion", "bash").out
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+def test_another_shell_is_wrong_usage(elmore) -> None:
+    assert elmore("completion", "tcsh").code == 2

@@ -1,0 +1,129 @@
+"""What claims to be whole or not there is so after a power cut: on disk before it has its name, the name right after.
+
+Every file and folder that Elmore writes for keeps is written here once, with a journal of syncs and renames.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from disk_journal import assert_durable, recorded
+from elmore import Embedder, load
+from elmore.atomic_files import atomic_write, atomic_write_folder
+from elmore.embedding.sinks import sink_for
+from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.formats.token_embeddings import write_token_embeddings
+from elmore.model import save, token_embeddings_of
+from elmore.text.vocabulary import Vocabulary
+from small_runs import small_corpus
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a folder is synced the POSIX way")
+
+
+def test_a_file(tmp_path: Path) -> None:
+    with recorded(tmp_path) as journal, atomic_write(tmp_path / "file") as unfinished:
+        unfinished.write_text("new")
+    assert journal.targets == ["file"]
+    assert_durable(journal)
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "in the place of another"])
+def test_a_folder_with_all_that_is_in_it(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "file").write_text("old")
+    with recorded(tmp_path) as journal, atomic_write_folder(tmp_path / "folder", replaces=["file"]) as unfinished:
+        (unfinished / "file").write_text("new")
+        (unfinished / "deep").mkdir()
+        (unfinished / "deep" / "file").write_text("new")
+    assert journal.targets == ["folder"]
+    assert_durable(journal)
+
+
+@pytest.mark.parametrize("format_name", ["folder", "folder-int8", "hdf5"])
+def test_a_model(tmp_path: Path, tiny_model, format_name: str) -> None:
+    with recorded(tmp_path) as journal:
+        save(tiny_model, tmp_path / "model", format=format_name)
+    assert journal.targets == ["model"]
+    assert_durable(journal)
+
+
+def test_a_file_of_word_vectors(tmp_path: Path) -> None:
+    (tmp_path / "vocabulary.txt").write_text("</S>\n<S>\n<UNK>\nbow\n")
+    model = load("tiny-random", vocabulary=tmp_path / "vocabulary.txt")
+    assert isinstance(model.vocabulary, Vocabulary)
+    with recorded(tmp_path) as journal:
+        write_token_embeddings(token_embeddings_of(model), tmp_path / "words.hdf5")
+    assert journal.targets == ["words.hdf5"]
+    assert_durable(journal)
+
+
+def test_a_prepared_corpus(tmp_path: Path) -> None:
+    with recorded(tmp_path) as journal:
+        small_corpus(tmp_path / "prepared")
+    assert journal.targets == ["prepared"]
+    assert_durable(journal)
+
+
+def test_a_module_with_its_mixes(tmp_path: Path) -> None:
+    from elmore import Elmo
+
+    with recorded(tmp_path) as journal:
+        Elmo.from_pretrained("tiny-random", mixes=2).save_pretrained(tmp_path / "elmo")
+    assert journal.targets == ["elmo"]
+    assert_durable(journal)
+
+
+def sentence(number: int) -> EmbeddedSentence:
+    return EmbeddedSentence(number, ["a", "bow"], f"s{number}", np.full((2, 4), number, dtype=np.float32))
+
+
+def test_a_commit_of_unfinished_work_and_before_it_all_that_it_counts(tmp_path: Path) -> None:
+    with recorded(tmp_path) as journal, Spool(tmp_path / "work", {"job": 1}, dim=4) as spool:
+        for number in range(4):
+            spool.append(sentence(number))
+            if number % 2:
+                spool.commit()
+    commits = journal.of("spool.json")
+    assert len(commits) == 3  # an empty one, and two of two sentences
+    assert [commit.neighbours_unsynced for commit in commits] == [[]] * 3
+    assert_durable(journal)
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".npz", ".parquet"])
+def test_a_file_of_vectors(tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"vectors{suffix}"
+    with recorded(tmp_path) as journal, Spool(tmp_path / "work", {"job": 1}, dim=4) as spool:
+        spool.append(sentence(0))
+        spool.commit()
+        sink_for(target).write(spool, target)
+        spool.remove()
+    assert journal.targets == ["work/spool.json", "work/spool.json", target.name]
+    assert_durable(journal)
+
+
+def test_a_file_of_vectors_in_the_layout_of_allennlp(tmp_path: Path, tiny: Embedder) -> None:
+    from elmore.compat.allennlp import ElmoEmbedder
+
+    save(tiny.model, tmp_path / "model", format="hdf5")
+    (tmp_path / "text").write_text("I took a bow .\nMe too .\n")
+    embedder = ElmoEmbedder(str(tmp_path / "model" / "options.json"), str(tmp_path / "model" / "weights.hdf5"))
+    with recorded(tmp_path) as journal, (tmp_path / "text").open() as text:
+        embedder.embed_file(text, str(tmp_path / "vectors.hdf5"))
+    assert journal.targets == ["vectors.hdf5"]
+    assert_durable(journal)
+
+
+def test_a_process_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("killed_at_every_point.py")
+    ended = subprocess.run([sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    killed = json.loads(ended.stdout)  # so many times
+    assert killed.keys() == {"File", "Folder", "SpoolCommit", "TrainingCheckpoint", "RewoundLog"}
+    assert killed["File"] >= 6
+    assert killed["SpoolCommit"] >= 50
