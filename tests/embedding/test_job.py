@@ -15,7 +15,7 @@ from elmore.embedding import job as jobs
 from elmore.embedding.job import EmbedJob, EmbedSummary, unfinished_work
 from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.errors import InputError, NotFound
-from elmore.progress import progress_bar
+from elmore.progress import Progress, progress_bar
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_progress_counts_sentences_and_words_those_of_an_earlier_try_first(text,
     leave_half_done(job, tiny, target, monkeypatch)
     steps: list[tuple[int, int]] = []
 
-    class Counting:
+    class Counting(Progress):
         def advance(self, sentences: int, tokens: int) -> None:
             steps.append((sentences, tokens))
 

@@ -1,9 +1,10 @@
-"""Layers can be named in all the ways that Python and NumPy have for numbers."""
+"""Layers can be named in all the ways that Python and NumPy have for numbers, and are averaged exactly."""
 
 import numpy as np
 import pytest
 import torch
 
+from elmore import Embedder, load
 from elmore.embedding.layer_choice import LayerChoice
 from elmore.errors import InputError
 
@@ -53,3 +54,16 @@ def test_all_and_average_are_all_layers_apart_and_together() -> None:
 def test_anything_else_is_refused(layers) -> None:
     with pytest.raises(InputError, match=r"layers is .*; this model has layers 0 to 2"):
         LayerChoice.parse(layers, num_layers=3)
+
+
+def test_rounded_layers_are_averaged_in_float32() -> None:
+    model = Embedder(load("tiny-random"), compute="bfloat16")
+    layers = model.layers(model.batch([["I", "took", "a", "bow"], ["Me", "too"]]))
+    assert layers.layer(1).dtype == torch.bfloat16
+    every, (mean,) = (
+        LayerChoice.parse(name, num_layers=3).take(layers, dtype=torch.float32, device="cpu")
+        for name in ("all", "average")
+    )
+    np.testing.assert_allclose(mean, every.double().mean(dim=0), rtol=1e-6, atol=1e-7)
+    # More than bfloat16 could hold.
+    assert not torch.equal(mean, mean.bfloat16().float())

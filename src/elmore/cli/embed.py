@@ -10,7 +10,7 @@ import click
 
 from elmore.cli.command import COMPUTING, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_options
-from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
+from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
 from elmore.errors import InputError
 from elmore.text.reading import format_of
@@ -63,7 +63,7 @@ allennlp_options = options_record(
 
 
 @verb()
-@argument("sources", type=SOURCE, nargs=-1, required=True, metavar="FILE...", help=TEXT_FILE_HELP)
+@argument("sources", type=SOURCE, nargs=-1, required=True, metavar="FILE...", help=TEXT_HELP)
 @option(
     "--output",
     "-o",
@@ -123,8 +123,6 @@ def embed(
         if text.input_format is None and all(format_of(source) == "text" for source in sources):
             text = replace(text, tokenized=True)
 
-    (input_format,) = {text.format_of(source) for source in sources}
-
     from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
     from elmore.embedding.job import unfinished_work
@@ -147,8 +145,11 @@ def embed(
             state=state or "fixed",
             batch_tokens=batch_tokens,
             batch_size=batch_size,
-            input_format=input_format,
+            input_format=text.format_of(*sources),
             split=not text.no_split,
+            paragraphs=text.paragraphs,
+            language=text.language,
+            tokenizer=text.tokenizer,
             errors=text.errors,
             shard=_shard(shard),
             layout=allennlp.name,

@@ -17,7 +17,7 @@ from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.reading import InputFormat
 from elmore.text.style import TokenizerName
-from elmore.text_files import DecodingErrors
+from elmore.text_files import DecodingErrors, total_bytes
 
 AnyPath = str | PathLike[str]
 
@@ -75,7 +75,8 @@ def embed_file(
     job = EmbedJob(sources=tuple(inputs.files), **options)
     # Before a model is loaded: a wrong file name should not cost minutes.
     job.check(Path(target))
-    with progress_bar("embedding", show=show_progress_bar) as progress:
+    size = total_bytes(job.sources)
+    with progress_bar("embedding", show=show_progress_bar, total_bytes=size) as progress:
         return job.run(_embedder(model), Path(target), progress=progress)
 
 

@@ -118,7 +118,8 @@ class EmbedJob:
         """Put into the spool what it does not have yet."""
         style = self._style(embedder)
         after = ReadingPosition(spool.done, spool.totals.digest)
-        given = ((sentence.words, (number, sentence)) for number, sentence in self._sentences(style, after=after))
+        read = self._sentences(style, after=after, on_read=progress.read)
+        given = progress.track((sentence.words, (number, sentence)) for number, sentence in read)
         commit_due = monotonic() + FIRST_COMMIT_SECONDS
         for chunk in embedder.encode_chunks(given, self.encoding):
             for (number, sentence), vectors in chunk:
@@ -194,7 +195,9 @@ class EmbedJob:
         style = embedder.model.card.text
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
-    def _sentences(self, style: TextStyle, *, after: ReadingPosition) -> Iterator[tuple[int, SourceSentence]]:
+    def _sentences(
+        self, style: TextStyle, *, after: ReadingPosition, on_read: Callable[[int], None]
+    ) -> Iterator[tuple[int, SourceSentence]]:
         numbered = read_sentences(
             self.sources,
             format=self.input_format,
@@ -204,6 +207,7 @@ class EmbedJob:
             errors=self.errors,
             shard=self.shard,
             after=after,
+            on_read=on_read,
         )
         for number, sentence in numbered:
             if self.layout != "default" and not sentence.words:

@@ -19,7 +19,7 @@ from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputWarning, OutOfMemory
 from elmore.model import Model
 from elmore.network.state import State
-from elmore.text.batch import plan
+from elmore.text.batch import Batch, plan
 
 T = TypeVar("T")
 Words = Sequence[str]
@@ -84,8 +84,8 @@ class SentenceEncoder:
         """Read one batch; where it does not fit into memory, its halves."""
         try:
             with torch.inference_mode():
-                batch = self.model.batch(sentences)
-                vectors = self.cache.vectors(batch)
+                batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
+                vectors = self.cache.vectors(batch.words)
                 layers, after = self.model.network.read(vectors, batch, state, depth=self.choice.depth)
                 stacked = self.choice.take(layers, dtype=self.dtype, device=self.device)
             return self._apart(stacked, layers.lengths), after

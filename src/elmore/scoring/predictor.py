@@ -21,7 +21,7 @@ from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, ste
 from elmore.scoring.softmax import Softmax
 from elmore.text.batch import plan
 from elmore.text.checks import checked
-from elmore.text.splitting import SentenceSpan, split_sentences
+from elmore.text.splitting import split_text
 from elmore.text.tokenizing import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en
@@ -41,7 +41,7 @@ class Predictor:
         self.model = model
         self.softmax = Softmax.of(model)
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(model.network.words, vector_dim=model.config.vector_dim)
+        self._cache = WordCache(model)
         self._checked = False
 
     @classmethod
@@ -64,7 +64,7 @@ class Predictor:
         What looks wrong with them for this model is told, once in a predictor's life.
         """
         if isinstance(sentences, str):
-            sentences = [found.text for line in sentences.split("\n") for found in self._split(line)]
+            sentences = [found.text for found in split_text(sentences, style=self.model.card.text)]
         words = (words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(sentences))
         if self._checked:
             return words
@@ -116,19 +116,15 @@ class Predictor:
     def _read(self, rows: Sequence[list[ReadingStep]], state: State) -> tuple[Tensor, State]:
         """(G, N, P) the top outputs at all steps of all rows, longest first, and the state after them."""
         read = [[word for word, _ in steps] for steps in _by_direction(rows)]
-        # A batch is how the word encoder takes words; this one is a sentence of all that are distinct.
-        batch = self.model.batch([list(dict.fromkeys(chain.from_iterable(read)))])
-        numbers = {word: number for number, word in enumerate(batch.words)}
-        vectors = self._cache.vectors(batch)[self._tensor([[numbers[word] for word in words] for words in read])]
+        distinct = list(dict.fromkeys(chain.from_iterable(read)))
+        numbers = {word: number for number, word in enumerate(distinct)}
+        vectors = self._cache.vectors(distinct)[self._tensor([[numbers[word] for word in words] for words in read])]
         lengths = tuple(len(row) for row in rows)
         there = torch.arange(lengths[0], device=vectors.device) < self._tensor(lengths)[:, None]  # (B, T)
         x = vectors.new_zeros(len(read), *reversed(there.shape), vectors.shape[-1])  # (G, T, B, P)
         x.transpose(1, 2)[:, there] = vectors
         outputs, after = self.model.network.run_lstm(x, lengths, state)
         return outputs[-1].transpose(1, 2)[:, there], after
-
-    def _split(self, line: str) -> list[SentenceSpan]:
-        return split_sentences(line, language=self.model.card.text.language)
 
     def _tensor(self, numbers: Sequence[object]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)
