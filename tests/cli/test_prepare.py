@@ -73,7 +73,7 @@ def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(preparing, "held_out", interrupted)
+    monkeypatch.setattr(preparing, "choose_heldout", interrupted)
     result = CliRunner().invoke(prepare, [text, "-o", str(tmp_path / "out")])
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr

@@ -20,6 +20,7 @@ from elmore.corpus import prepare as preparing
 from elmore.corpus.corpus import FILES, Corpus
 from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning, NotFound
+from elmore.progress import Progress
 from elmore.text.reading import read_sentences
 from elmore.text.style import TextStyle
 from elmore.text_files import read_lines
@@ -268,15 +269,20 @@ def test_a_folder_that_holds_something_is_left_alone(file, tmp_path):
         prepare([file("Text.")], tmp_path / "out")
 
 
-def test_progress_hears_of_every_sentence_and_word(file, tmp_path):
-    heard = []
+def test_progress_hears_of_every_sentence_word_and_byte(file, tmp_path):
+    heard, read = [], []
 
-    class Listening:
+    class Listening(Progress):
         def advance(self, sentences: int, tokens: int) -> None:
             heard.append((sentences, tokens))
 
-    prepare([file("One two. Three.\n\nFour.")], tmp_path / "out", progress=Listening())
+        def read(self, size: int) -> None:
+            read.append(size)
+
+    source = file("One two. Three.\n\nFour.")
+    prepare([source], tmp_path / "out", progress=Listening())
     assert [sum(numbers) for numbers in zip(*heard, strict=True)] == [3, 7]
+    assert sum(read) == Path(source).stat().st_size
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems allow no such names")
