@@ -4,6 +4,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from elmore.devices import choose_device
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
+from elmore.formats.storage.int8 import StoredTensor, dequantize
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
@@ -164,7 +166,7 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     # Built without memory of its own, so that loading costs one copy of the weights and no random numbers.
     with torch.device("meta"):
         network = BiLM(checkpoint.config)
-    network.load_state_dict(dict(checkpoint.tensors), assign=True)
+    network.load_state_dict(checkpoint.float_tensors(), assign=True)
     network.eval().requires_grad_(requires_grad=False)
     start = State.zeros(checkpoint.config)
     if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
@@ -178,9 +180,13 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
         start=start,
         card=checkpoint.card,
         characters=checkpoint.characters,
-        softmax=checkpoint.softmax,
+        softmax=None if checkpoint.softmax is None else partial(_dequantized, checkpoint.softmax),
         mixes=checkpoint.mixes,
     )
+
+
+def _dequantized(softmax: Callable[[], Mapping[str, StoredTensor]]) -> Mapping[str, Tensor]:
+    return dequantize(softmax())
 
 
 def _moved(network: BiLM, device: torch.device) -> BiLM:
