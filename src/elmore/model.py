@@ -17,6 +17,7 @@ from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
 from elmore.formats.storage.int8 import StoredTensor, dequantize
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
+from elmore.html_repr import html_table
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.output_paths import check_output
@@ -28,7 +29,7 @@ from elmore.tiny_random import NAME as TINY_NAME
 from elmore.tiny_random import tiny_checkpoint
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A network with all that belongs to it.
 
@@ -45,6 +46,29 @@ class Model:
     characters: Mapping[str, int] | None = None
     softmax: Callable[[], Mapping[str, Tensor]] | None = None  # read when called
     mixes: Mapping[str, Tensor] | None = None  # what a task learnt about the layers, where the source has it
+
+    def __repr__(self) -> str:
+        """On one line; `model.network` prints its layers.
+
+        >>> load("tiny-random")
+        Model('tiny-random', dim=32, layers=3, parameters=36,936)
+        """
+        config = self.config
+        device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
+        sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.parameters:,}"
+        return f"Model({self.card.name or self.card.source!r}, {sizes}{device})"
+
+    def _repr_html_(self) -> str:
+        config, card = self.config, self.card
+        rows = {
+            "description": card.description,
+            "licence": card.licence,
+            "layers": f"{config.num_layers} of {config.dim}",
+            "parameters": f"{config.parameters:,}",
+            "device": self.device,
+            "source": card.source,
+        }
+        return html_table(f"Model {card.name or card.source}", {name: value for name, value in rows.items() if value})
 
     @property
     def config(self) -> ModelConfig:
