@@ -80,13 +80,7 @@ def perplexity(
     if tokens == 0:
         raise InputError("there is no sentence to score: the text is empty")
     share = unknown / (tokens * len(losses))
-    if share > MUCH_UNKNOWN:
-        warnings.warn(
-            f"{share:.0%} of the text is {predictor.softmax.unknown} to this model, so its perplexity says little; "
-            "is the text tokenised, cased and escaped as the model expects?",
-            InputWarning,
-            stacklevel=2,
-        )
+    _warn_of_unknown(share, predictor.softmax.unknown)
     each = {direction: _exp(loss / tokens) for direction, loss in zip(directions, losses, strict=True)}
     return Perplexity(
         tokens=tokens,
@@ -104,6 +98,16 @@ def _check(state: str, **numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is not None and (type(number) is not int or number < 1):
             raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
+
+
+def _warn_of_unknown(share: float, mark: str) -> None:
+    if share > MUCH_UNKNOWN:
+        warnings.warn(
+            f"{share:.0%} of the text is {mark} to this model, so its perplexity says little; "
+            "is the text tokenised, cased and escaped as the model expects?",
+            InputWarning,
+            stacklevel=3,
+        )
 
 
 def _exp(loss: float) -> float:

@@ -21,7 +21,7 @@ from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, ste
 from elmore.scoring.softmax import Softmax
 from elmore.text.batch import plan
 from elmore.text.checks import checked
-from elmore.text.splitting import SentenceSpan, split_sentences
+from elmore.text.splitting import split_text
 from elmore.text.tokenizing import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en
@@ -64,7 +64,7 @@ class Predictor:
         What looks wrong with them for this model is told, once in a predictor's life.
         """
         if isinstance(sentences, str):
-            sentences = [found.text for line in sentences.split("\n") for found in self._split(line)]
+            sentences = [found.text for found in split_text(sentences, style=self.model.card.text)]
         words = (words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(sentences))
         if self._checked:
             return words
@@ -125,9 +125,6 @@ class Predictor:
         x.transpose(1, 2)[:, there] = vectors
         outputs, after = self.model.network.run_lstm(x, lengths, state)
         return outputs[-1].transpose(1, 2)[:, there], after
-
-    def _split(self, line: str) -> list[SentenceSpan]:
-        return split_sentences(line, language=self.model.card.text.language)
 
     def _tensor(self, numbers: Sequence[object]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)
