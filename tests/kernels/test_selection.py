@@ -8,9 +8,11 @@ from elmore.kernels import reference
 from elmore.kernels.character_cnn import pool_by_convolution, pool_by_length
 from elmore.kernels.cross_entropy import Candidates
 from elmore.kernels.selection import choose_kernels, describe_kernels, kernels_for, kernels_named
+from elmore.network.initialization import initialize
+from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
 from elmore.text.spelling import Speller
-from small_training import MODEL, TYPES, small_model
+from small_training import MODEL, TYPES
 from triton_here import DEVICE, IS_HERE, needs_triton
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -74,7 +76,9 @@ def test_a_pass_of_training_is_the_same_with_all_kernels(name):
 def losses_and_gradients(name: str) -> list[torch.Tensor]:
     """Of a window of a small model, with classes drawn and dropout on, but in float32."""
     torch.manual_seed(1)
-    model = small_model().to(DEVICE).train()
+    model = LanguageModel(MODEL, classes=len(TYPES))
+    initialize(model, torch.Generator().manual_seed(1))
+    model.to(DEVICE).train()
     model.network.use_kernels(name)
     words = Speller(MODEL).spell(TYPES).to(DEVICE)
     inputs, targets = torch.randint(0, len(TYPES), (2, 2, 5, 3)).to(DEVICE)
