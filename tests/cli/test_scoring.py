@@ -197,6 +197,19 @@ class TestSurprisal:
         result = run("surprisal", "--model", model, data, "--tokenized", "--input-format", "conllu")
         assert "--tokenized and --input-format conllu contradict each other" in str(result.exception)
 
+    def test_penn_style_tokens_are_noticed_and_converted_when_told(self, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("I do n't know -LRB- really -RRB- .\n")
+        command = ("surprisal", tmp_path / "text.txt", "--tokenized")
+        with pytest.warns(InputWarning, match="the tokens look Penn-style"):
+            lines = run(*command).stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines[2:5]] == ["do", "n't", "know"]
+        lines = run(*command, "--token-style", "penn").stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines[2:6]] == ["don", "'t", "know", "("]
+
+    def test_a_token_style_is_for_tokens(self, data: Path) -> None:
+        result = run("surprisal", data, "--token-style", "penn")
+        assert f"{data}: --token-style is for text that comes as tokens" in str(result.exception)
+
     def test_raw_text_is_split_and_tokenised(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("The model is good. It predicts words.\n")
         lines = run("surprisal", "--model", model, tmp_path / "text.txt").stdout.splitlines()

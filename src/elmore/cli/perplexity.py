@@ -92,6 +92,7 @@ def perplexity(
         found = measure(
             progress.track(_sentences(sources, text, loaded.card.text, progress)),
             model=loaded,
+            token_style=text.token_style,
             state=state,
             rows=rows,
             passage=passage,

@@ -69,7 +69,7 @@ def surprisal(
     loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
         sentences = progress.track(text.read(sources, loaded.card.text, progress))
-        scores = score(sentences, model=loaded, state=state, progress=progress)
+        scores = score(sentences, model=loaded, token_style=text.token_style, state=state, progress=progress)
         if output == "-":
             write(scores, sys.stdout)
             return

@@ -12,6 +12,7 @@ from elmore.progress import Progress
 from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
 from elmore.text.reading import InputFormat, format_of, read_sentences
 from elmore.text.style import TOKENIZERS, TextStyle, TokenizerName
+from elmore.text.token_style import TOKEN_STYLES, TokenStyle
 from elmore.text_files import DecodingErrors
 
 TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
@@ -28,9 +29,11 @@ class TextChoice:
     paragraphs: Paragraphs | None
     language: str | None
     tokenizer: TokenizerName | None
+    token_style: TokenStyle
 
     def format_of(self, *sources: str) -> InputFormat | None:
         """What the flags say of the format of all sources; None leaves it to their names."""
+        self._check_token_style(sources)
         if not self.tokenized or self.input_format == "tokenized":
             return self.input_format
         if self.input_format is not None:
@@ -44,6 +47,16 @@ class TextChoice:
                     "or say --input-format tokenized if it is a sentence a line all the same"
                 )
         return "tokenized"
+
+    def _check_token_style(self, sources: Sequence[str]) -> None:
+        if self.token_style == "moses" or self.tokenized:
+            return
+        for source in sources:
+            if (kind := self.input_format or format_of(source)) in ("text", "fasta"):
+                raise InputError(
+                    f"{source}: --token-style is for text that comes as tokens, and this is read as {kind}; say "
+                    "--tokenized, or --input-format tokenized, conllu or conll"
+                )
 
     def style(self, style: TextStyle) -> TextStyle:
         """The style of a model, with what the flags say of it."""
@@ -105,6 +118,14 @@ text_options = options_record(
             metavar="NAME",
             panel=INPUT,
             help=f"{', '.join(TOKENIZERS)}; by default the model's.",
+        ),
+        option(
+            "--token-style",
+            type=click.Choice(TOKEN_STYLES),
+            default="moses",
+            metavar="STYLE",
+            panel=INPUT,
+            help="Of text that comes as tokens: penn turns do n't and -LRB- into the model's words.",
         ),
         errors_option,
     ],
