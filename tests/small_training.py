@@ -67,7 +67,6 @@ def small_corpus_in_memory(sentences: int = 60) -> Corpus:
         train=small_stream(sentences),
         heldout=small_stream(20, seed=2),
         types=TYPES,
-        counts=np.zeros(len(TYPES), dtype=np.uint64),
         classes=CLASSES,
         vocabulary=Vocabulary(TYPES),
         style=TextStyle(),
