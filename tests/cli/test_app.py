@@ -141,6 +141,14 @@ def test_a_console_without_a_character_shows_its_code(elmore, tmp_path: Path) ->
     assert "description  Caf\\xe9\n" in ended.stdout
 
 
+def test_output_that_nobody_reads_to_its_end_is_no_error(fixtures: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("good words\n" * 5000)  # more than a pipe holds
+    model = fixtures / "bilm-tf-checkpoint"
+    ended = shell(f"elmore surprisal {tmp_path / 'text.txt'} -m {model} | head -1; echo ${{PIPESTATUS[0]}}")
+    assert ended.stdout.splitlines()[1] == "141"
+    assert ended.stderr == ""
+
+
 @pytest.mark.parametrize("command", ["elmore info tiny-random --json | true", "elmore --help | true"])
 def test_a_reader_that_has_had_enough_is_no_error(command: str) -> None:
     ended = shell(f"{command}; echo ${{PIPESTATUS[0]}}")
