@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write_folder
 from elmore.corpus.corpus import CLASSES, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
-from elmore.corpus.documents import CorpusFormat, blocks_of, common_format, read_documents
+from elmore.corpus.documents import blocks_of, common_format, read_documents
 from elmore.corpus.heldout import choose_heldout, split_heldout
 from elmore.corpus.numbering import Draft
 from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
@@ -28,6 +28,7 @@ from elmore.corpus.type_table import TypeTable
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.progress import Progress
+from elmore.text.input_format import CorpusFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.scripts import warn_about_unsegmented
