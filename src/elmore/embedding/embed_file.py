@@ -13,9 +13,9 @@ from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputWarning
 from elmore.model import Model
 from elmore.progress import progress_bar
+from elmore.text.input_format import InputFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import InputFormat
 from elmore.text.style import TokenizerName
 from elmore.text_files import DecodingErrors, total_bytes
 

@@ -17,8 +17,9 @@ from elmore.embedding.vectors import is_vector_file
 from elmore.errors import InputError, NotFound
 from elmore.output_paths import check_output
 from elmore.progress import Progress
+from elmore.text.input_format import InputFormat
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import InputFormat, ReadingPosition, SourceSentence, read_sentences
+from elmore.text.reading import ReadingPosition, SourceSentence, read_sentences
 from elmore.text.style import TextStyle, TokenizerName
 from elmore.text_files import DecodingErrors, name_of
 
