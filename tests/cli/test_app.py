@@ -93,12 +93,12 @@ def test_wrong_usage_ends_with_2_and_names_what_is_wrong(elmore, arguments: list
 def test_a_users_mistake_is_one_line_and_a_traceback_only_when_asked_for(elmore, tmp_path: Path) -> None:
     missing = tmp_path / "missing.txt"
     arguments = ("embed", missing, "-o", tmp_path / "v.h5", "--model", "tiny-random")
-    assert elmore(*arguments) == (1, "", f"elmore: {missing}: no such file\n")
+    assert elmore(*arguments) == (1, "", f"elmore: {missing}: no such file or folder\n")
     for verbose in (("-v", *arguments), (*arguments, "--verbose")):
         ended = elmore(*verbose)
         assert ended.code == 1
         assert "Traceback" in ended.err
-        assert ended.err.endswith(f"elmore: {missing}: no such file\n")
+        assert ended.err.endswith(f"elmore: {missing}: no such file or folder\n")
 
 
 @pytest.mark.filterwarnings("default")

@@ -12,6 +12,7 @@ from elmore.cli.command import COMPUTING, INPUT, OUTPUT, SOURCE, argument, optio
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
 from elmore.errors import InputError
 from elmore.text.reading import format_of
 
@@ -86,14 +87,29 @@ allennlp_options = options_record(
 @option("--fresh", is_flag=True, panel=OUTPUT, help="Start over, whatever a stopped try got done.")
 @option("--force", is_flag=True, panel=OUTPUT, help="Replace a file that Elmore did not write.")
 @model_options
-@option("--batch-tokens", default=2048, metavar="N", panel=COMPUTING, help="Words in a batch, padding counted.")
+@option(
+    "--batch-tokens",
+    default=DEFAULT_BATCH_TOKENS,
+    metavar="N",
+    panel=COMPUTING,
+    help="Words in a batch, padding counted.",
+)
 @option("--batch-size", type=int, metavar="N", panel=COMPUTING, help="Sentences in a batch, at most.")
+@option(
+    "--compute",
+    type=click.Choice(["float32", "bfloat16"]),
+    default="float32",
+    metavar="TYPE",
+    panel=COMPUTING,
+    help="float32 or bfloat16.",
+)
 @option(
     "--state",
     type=click.Choice(["fixed", "carry"]),
     metavar="HOW",
     panel=COMPUTING,
-    help="fixed starts each sentence alike; carry goes on from the batch before (of 64, or --batch-size).",
+    help="fixed starts each sentence alike; carry goes on from the batch before "
+    f"(of {DEFAULT_CARRY_ROWS}, or --batch-size).",
     show_default="fixed",
 )
 @allennlp_options
@@ -110,6 +126,7 @@ def embed(
     dtype: Literal["float32", "float16"],
     fresh: bool,
     force: bool,
+    compute: Literal["float32", "bfloat16"],
     batch_tokens: int,
     batch_size: int | None,
     state: Literal["fixed", "carry"] | None,
@@ -131,7 +148,7 @@ def embed(
         loaded = model.load_to_run(verbosity)
         if state == "carry":
             verbosity.info("the state is carried from sentence to sentence, so that a stopped job has to start over")
-        return Embedder(loaded)
+        return Embedder(loaded, compute=compute)
 
     started = monotonic()
     try:
@@ -150,6 +167,7 @@ def embed(
             paragraphs=text.paragraphs,
             language=text.language,
             tokenizer=text.tokenizer,
+            token_style=text.token_style,
             errors=text.errors,
             shard=_shard(shard),
             layout=allennlp.name,

@@ -17,6 +17,7 @@ from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.reading import InputFormat
 from elmore.text.style import TokenizerName
+from elmore.text.token_style import TokenStyle
 from elmore.text_files import DecodingErrors, total_bytes
 
 AnyPath = str | PathLike[str]
@@ -35,6 +36,7 @@ class EmbedArguments(TypedDict, total=False):
     paragraphs: Paragraphs | None
     language: str | None
     tokenizer: TokenizerName | None
+    token_style: TokenStyle
     errors: DecodingErrors
     shard: tuple[int, int] | None
     layout: Layout
