@@ -87,6 +87,12 @@ def test_half_precision_halves_the_numbers(embed, tiny: Embedder, output: str) -
     np.testing.assert_allclose(vectors[0], tiny.encode(SENTENCES)[0], atol=2e-3)
 
 
+def test_it_computes_in_bfloat16_when_asked(embed, tiny: Embedder) -> None:
+    found, exact = embed(TEXT, "--compute", "bfloat16")[0], tiny.encode(SENTENCES)[0]
+    np.testing.assert_allclose(found, exact, atol=0.05)
+    assert np.abs(found - exact).max() > 1e-4
+
+
 @pytest.mark.parametrize(
     ("suffix", "pack"),
     [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstandard.compress)],

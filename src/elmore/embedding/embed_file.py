@@ -13,11 +13,10 @@ from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputWarning
 from elmore.model import Model
 from elmore.progress import progress_bar
+from elmore.text.input_format import InputFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import InputFormat
-from elmore.text.style import TokenizerName
-from elmore.text.token_style import TokenStyle
+from elmore.text.style import TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors, total_bytes
 
 AnyPath = str | PathLike[str]

@@ -31,7 +31,8 @@ from elmore.text.brackets import find_bracketed
 from elmore.text.checks import warnings_about
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
-from elmore.text.token_style import TokenStyle, convert_penn
+from elmore.text.style import TokenStyle
+from elmore.text.token_style import convert_penn
 from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")

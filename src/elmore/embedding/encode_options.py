@@ -9,7 +9,7 @@ import torch
 from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
 from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputError
-from elmore.text.token_style import TOKEN_STYLES, TokenStyle
+from elmore.text.style import TOKEN_STYLES, TokenStyle
 
 StateName = Literal["fixed", "carry"]
 DtypeName = Literal["float32", "float16"]

@@ -17,10 +17,10 @@ from elmore.embedding.vectors import is_vector_file
 from elmore.errors import InputError, NotFound
 from elmore.output_paths import check_output
 from elmore.progress import Progress
+from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import InputFormat, ReadingPosition, SourceSentence, format_of, read_sentences
-from elmore.text.style import TextStyle, TokenizerName
-from elmore.text.token_style import TokenStyle
+from elmore.text.reading import ReadingPosition, SourceSentence, read_sentences
+from elmore.text.style import TextStyle, TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors, name_of
 
 STDIN = "-"
