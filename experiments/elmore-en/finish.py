@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmore.config import ModelConfig
-from elmore.formats.about import read_about, with_about
+from elmore.formats.card_file import read_about, with_about
 from elmore.model import load, save
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from elmore.config import ModelConfig
 from elmore.devices import choose_device
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.storage.container import Container, Files, Overlay, open_container
+from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
@@ -115,9 +115,11 @@ def load(
             checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
     else:
         location = _find_model(name, options, weights)
-        container: Container = open_container(location.path) if location.path is not None else Files(location.files)
+        container: Container = (
+            open_container(location.path) if location.path is not None else FileContainer(location.files)
+        )
         if vocabulary is not None:
-            container = Overlay(container, {"vocab.txt": Path(vocabulary)})
+            container = OverlayContainer(container, {"vocab.txt": Path(vocabulary)})
         checkpoint = read_checkpoint(container)
         if checkpoint.card.source == container.where:
             # What was named says more than where a download lies.

@@ -130,8 +130,8 @@ def test_a_full_standard_output_is_told_in_one_line(arguments: str) -> None:
 
 
 def test_a_console_without_a_character_shows_its_code(elmore, tmp_path: Path) -> None:
-    (tmp_path / "about.toml").write_text('description = "Café"\n')
-    elmore("convert", "tiny-random", "-o", tmp_path / "model", "--about", tmp_path / "about.toml")
+    (tmp_path / "card.toml").write_text('description = "Café"\n')
+    elmore("convert", "tiny-random", "-o", tmp_path / "model", "--card", tmp_path / "card.toml")
     ended = shell(f"elmore info {tmp_path / 'model'}", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "description  Caf\\xe9\n" in ended.stdout

@@ -113,8 +113,8 @@ def test_the_card_says_what_it_was_told_of_the_text(elmore, tmp_path: Path) -> N
 
 
 def test_the_card_says_what_a_file_tells_of_the_model(elmore, tmp_path: Path) -> None:
-    (tmp_path / "about.toml").write_text('licence = "CC0"\ndescription = "Mine."\n[letters]\nyears = [1790, 1840]\n')
-    assert elmore("convert", "tiny-random", "-o", tmp_path / "out", "--about", tmp_path / "about.toml").code == 0
+    (tmp_path / "card.toml").write_text('licence = "CC0"\ndescription = "Mine."\n[letters]\nyears = [1790, 1840]\n')
+    assert elmore("convert", "tiny-random", "-o", tmp_path / "out", "--card", tmp_path / "card.toml").code == 0
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     assert (card["name"], card["licence"], card["description"]) == ("tiny-random", "CC0", "Mine.")
     assert card["extra"]["letters"] == {"years": [1790, 1840]}
@@ -145,14 +145,14 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
         (["--warm", "none.txt"], "none.txt: no such file"),
         (["--warm", "empty.txt"], "empty.txt holds no sentence to warm up on"),
         (["--language", "Deutsch"], "the language is to be an ISO code"),
-        (["--about", "none.toml"], "none.toml: No such file"),
-        (["--about", "empty.txt", "-o", "full"], "full"),
-        (["--about", "broken.toml"], "broken.toml: not TOML: "),
-        (["--about", "typed.toml"], "typed.toml: licence is 3; it must be a string"),
-        (["--about", "dated.toml"], "dated.toml: dates, times, inf and nan must stand in quotes"),
-        (["--about", "endless.toml"], "endless.toml: dates, times, inf and nan must stand in quotes"),
-        (["--about", "slip.toml"], "slip.toml: unknown field nmae; known are name, description, licence. "),
-        (["--about", "spelt.toml"], "spelt.toml: license cannot be said here; the field is spelt licence"),
+        (["--card", "none.toml"], "none.toml: No such file"),
+        (["--card", "empty.txt", "-o", "full"], "full"),
+        (["--card", "broken.toml"], "broken.toml: not TOML: "),
+        (["--card", "typed.toml"], "typed.toml: licence is 3; it must be a string"),
+        (["--card", "dated.toml"], "dated.toml: dates, times, inf and nan must stand in quotes"),
+        (["--card", "endless.toml"], "endless.toml: dates, times, inf and nan must stand in quotes"),
+        (["--card", "slip.toml"], "slip.toml: unknown field nmae; known are name, description, licence. "),
+        (["--card", "spelt.toml"], "spelt.toml: license cannot be said here; the field is spelt licence"),
         (["-o", "full"], "full"),
         (["-o", "none/out"], "none/out: the folder"),
     ],

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.corpus import documents
-from elmore.corpus.documents import blocks_of, read_documents
-from elmore.errors import InputError
+from elmore.corpus.documents import blocks_of, common_format, read_documents
+from elmore.errors import InputError, InputWarning
 
 Read = Callable[..., list[list[str]]]
 
@@ -19,11 +19,15 @@ Read = Callable[..., list[list[str]]]
 def read(tmp_path: Path) -> Read:
     """The documents of a file with this content, as lists of lines; empty ones left out."""
 
-    def reading(content: str, *, kind: str = "text", dropped: Counter[str] | None = None) -> list[list[str]]:
+    def reading(
+        content: str, *, kind: str = "text", dropped: Counter[str] | None = None, **options: str
+    ) -> list[list[str]]:
         path = tmp_path / "input"
         path.write_text(content, encoding="utf-8", newline="")
         found: list[list[str]] = []
-        for line in read_documents(str(path), format=kind, dropped=Counter() if dropped is None else dropped):
+        for line in read_documents(
+            str(path), format=kind, dropped=Counter() if dropped is None else dropped, **options
+        ):
             if line:
                 found[-1].append(line)
             else:
@@ -70,7 +74,7 @@ def test_a_blank_line_at_either_end_of_a_file_is_no_border(read):
 def test_running_text_is_one_document_unless_it_is_long(read, monkeypatch):
     lines = [f"line {number}" for number in range(250)]
     assert read("\n".join(lines)) == [lines]
-    monkeypatch.setattr(documents, "LOOK_AHEAD_LINES", 240)
+    monkeypatch.setattr(documents, "LOOKAHEAD_LINES", 240)
     assert read("\n".join(lines)) == [lines[:100], lines[100:200], lines[200:]]
     # A border that comes late ends the cutting.
     assert read("\n".join([*lines, "", *lines])) == [lines[:100], lines[100:200], lines[200:], lines]
@@ -84,10 +88,10 @@ def test_every_protein_is_a_document_of_one_line(read):
 
 
 def test_no_more_is_read_than_the_look_ahead(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "LOOK_AHEAD_LINES", 2)
+    monkeypatch.setattr(documents, "LOOKAHEAD_LINES", 2)
     path = tmp_path / "input"
     path.write_bytes(b"one\n\ntwo\n\xff\n")
-    lines = read_documents(str(path), format="text", dropped=Counter())
+    lines = read_documents(str(path), format="text", paragraphs="line", dropped=Counter())
     assert [next(lines) for _ in range(4)] == ["", "one", "", "two"]
     with pytest.raises(InputError, match="line 4: not UTF-8"):
         next(lines)
@@ -98,3 +102,37 @@ def test_blocks_joined_again_are_the_lines(lines, characters):
     blocks = list(blocks_of(lines, characters=characters))
     assert [line for block in blocks for line in block.split("\n")] == lines
     assert all(len(block) + 1 >= characters for block in blocks[:-1])
+
+
+def test_wrapped_lines_are_joined_and_several_blank_ones_part_documents(read):
+    content = "It was a\nlong day.\n\nThey went\nhome.\n\n\n\nCHAPTER 2\n\nThe end.\n"
+    expected = [["It was a long day.", "They went home."], ["CHAPTER 2", "The end."]]
+    assert read(content, paragraphs="blank-line") == expected
+    marked = content.replace("\n\n\n\n", "\n</doc>\n<doc>\n")
+    assert read(f"<doc>\n{marked}</doc>\n", paragraphs="blank-line") == expected
+    assert len(read(content, paragraphs="line")) == 4
+
+
+def test_wrapping_is_found_out_and_said(read):
+    line = "and so it went on and on for many a long day, and nobody knew"
+    with pytest.warns(InputWarning, match="look hard-wrapped"):
+        assert read("\n".join([line] * 8 + ["", line + "."])) == [[" ".join([line] * 8), line + "."]]
+
+
+def test_tokenised_lines_are_never_joined(read):
+    line = "and so it went on and on for many a long day , and nobody knew"
+    assert read("\n".join([line] * 8), kind="tokenized") == [[line] * 8]
+
+
+def test_names_tell_fasta_from_text():
+    assert common_format(["p.fasta"]) == "fasta"
+    assert common_format(["b.txt", "-"]) == "text"
+    assert common_format(["-"], "tokenized") == "tokenized"
+    for files, told, complaint in (
+        (["b.txt", "p.fasta"], None, r"b\.txt is text and p\.fasta is FASTA"),
+        (["t.conllu"], None, r"t\.conllu: is a treebank"),
+        (["t.conll"], None, r"t\.conll: is a treebank"),
+        (["b.txt"], "csv", "text, tokenized or fasta, and is 'csv'"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            common_format(files, told)

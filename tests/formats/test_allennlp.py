@@ -15,7 +15,7 @@ from torch import Tensor
 from elmore.errors import FormatError
 from elmore.formats import Checkpoint, read_checkpoint
 from elmore.formats.allennlp import ALLENNLP
-from elmore.formats.storage.container import Files, folder, open_container
+from elmore.formats.storage.container import FileContainer, folder, open_container
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch
@@ -112,7 +112,9 @@ def vectors(checkpoint: Checkpoint, tokens: list[str]) -> Any:
 def test_the_state_dict_of_a_trained_tagger_equals_the_weights_file_of_its_bilm(fixtures: Path) -> None:
     path = fixtures / "allennlp"
     tagger = read(path / "simple_tagger_best.th")
-    pair = read_checkpoint(Files({"options.json": path / "options.json", "weights.hdf5": path / "lm_weights.hdf5"}))
+    pair = read_checkpoint(
+        FileContainer({"options.json": path / "options.json", "weights.hdf5": path / "lm_weights.hdf5"})
+    )
     assert tagger.card.format == "allennlp"
     assert tagger.config.forget_bias == 0
     forget = slice(2 * tagger.config.cell_dim, 3 * tagger.config.cell_dim)
@@ -287,11 +289,11 @@ def test_a_configuration_that_is_no_json_is_named(model: PublishedModel, tmp_pat
     ],
 )
 def test_folders_of_other_formats_are_left_to_them(names: list[str], tmp_path: Path) -> None:
-    assert not ALLENNLP.recognise(Files({name: tmp_path / name for name in names}))
+    assert not ALLENNLP.detect(FileContainer({name: tmp_path / name for name in names}))
 
 
 def test_a_folder_with_one_state_dict_is_recognised(tmp_path: Path) -> None:
-    assert ALLENNLP.recognise(Files({"elmo.th": tmp_path, "vocab.txt": tmp_path}))
+    assert ALLENNLP.detect(FileContainer({"elmo.th": tmp_path, "vocab.txt": tmp_path}))
 
 
 def test_a_cut_file_is_an_error(model: PublishedModel, tmp_path: Path) -> None:

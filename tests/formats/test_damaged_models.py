@@ -13,7 +13,7 @@ import pytest
 
 from elmore.errors import ElmoreError
 from elmore.formats import read_checkpoint
-from elmore.formats.storage.container import Files
+from elmore.formats.storage.container import FileContainer
 
 SOURCES = {
     "tensorflow": "bilm-tf-checkpoint/*",
@@ -56,7 +56,7 @@ def read_many(files: Content, seeds: range, folder: Path) -> None:
         for name, data in damaged.items():
             (folder / name).write_bytes(data)
         try:
-            checkpoint = read_checkpoint(Files({name: folder / name for name in damaged}))
+            checkpoint = read_checkpoint(FileContainer({name: folder / name for name in damaged}))
             if checkpoint.softmax is not None:
                 checkpoint.softmax()
         except ElmoreError as error:

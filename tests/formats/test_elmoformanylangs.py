@@ -16,7 +16,7 @@ from elmore.errors import ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint
 from elmore.formats import elmoformanylangs as module
 from elmore.formats.elmoformanylangs import ELMOFORMANYLANGS
-from elmore.formats.storage.container import Files, folder, open_container
+from elmore.formats.storage.container import FileContainer, folder, open_container
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch
@@ -278,4 +278,4 @@ def test_values_that_are_no_numbers_are_an_error(model_folder: Path) -> None:
 
 @pytest.mark.parametrize("names", [["encoder.pkl"], ["config.json", "model.safetensors"], []])
 def test_other_folders_are_not_taken_for_such_models(names: list[str], tmp_path: Path) -> None:
-    assert not ELMOFORMANYLANGS.recognise(Files({name: tmp_path / name for name in names}))
+    assert not ELMOFORMANYLANGS.detect(FileContainer({name: tmp_path / name for name in names}))

@@ -13,7 +13,7 @@ from torch import Tensor
 from elmore.config import CharacterConfig, Direction, ModelConfig, tensor_shapes
 from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.storage.container import Overlay, folder, open_container
+from elmore.formats.storage.container import OverlayContainer, folder, open_container
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import tiny_checkpoint
@@ -160,7 +160,7 @@ def test_tensors_that_share_their_memory_are_written_apart(tmp_path: Path) -> No
 def test_a_vocabulary_laid_over_the_model_wins(tmp_path: Path) -> None:
     write_checkpoint(tiny_checkpoint(), tmp_path / "model")
     (tmp_path / "mine").write_text("mine\n")
-    checkpoint = read_checkpoint(Overlay(folder(tmp_path / "model"), {"vocab.txt": tmp_path / "mine"}))
+    checkpoint = read_checkpoint(OverlayContainer(folder(tmp_path / "model"), {"vocab.txt": tmp_path / "mine"}))
     assert checkpoint.vocabulary == Vocabulary(["mine"])
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.storage.container import Files, Overlay, folder, open_container
+from elmore.formats.storage.container import FileContainer, OverlayContainer, folder, open_container
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import tiny_checkpoint
 from reference.published import PublishedModel, read_published
@@ -122,7 +122,7 @@ def test_a_model_of_the_original_programs_is_read_whole(fixtures: Path, name: st
     vocabulary = place / "vocab.txt"
     if vocabulary.exists():
         files["vocab.txt"] = vocabulary
-    checkpoint = read_checkpoint(Files(files))
+    checkpoint = read_checkpoint(FileContainer(files))
     words = vocabulary if checkpoint.config.word_dim else None
     assert_is_twin(checkpoint, read_published(place / options, place / weights, words))
     assert checkpoint.card.format == "hdf5"
@@ -188,7 +188,7 @@ def test_files_are_found_by_the_names_people_gave_them(model_folder: Path, optio
 def test_a_vocabulary_laid_over_the_model_wins(model_folder: Path, tmp_path: Path) -> None:
     (model_folder / "vocab.txt").write_text("theirs\n")
     (tmp_path / "mine").write_text("mine\n")
-    checkpoint = read_checkpoint(Overlay(folder(model_folder), {"vocab.txt": tmp_path / "mine"}))
+    checkpoint = read_checkpoint(OverlayContainer(folder(model_folder), {"vocab.txt": tmp_path / "mine"}))
     assert checkpoint.vocabulary == Vocabulary(["mine"])
 
 

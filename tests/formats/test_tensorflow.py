@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elmore.errors import ElmoreError, FormatError
 from elmore.formats import Checkpoint, read_checkpoint
-from elmore.formats.storage.container import Files, folder
+from elmore.formats.storage.container import FileContainer, folder
 from elmore.formats.tensorflow import TENSORFLOW
 from fixture_variants import VARIANTS
 from reference.published import PublishedModel
@@ -77,7 +77,7 @@ def test_the_checkpoint_that_bilm_tf_wrote_equals_its_own_dump(fixtures: Path) -
     path = fixtures / "bilm-tf-checkpoint"
     ours = read(path)
     dump = {"options.json": path / "inference_options.json", "weights.hdf5": path / "expected_weights.hdf5"}
-    assert_same_model(ours, read_checkpoint(Files(dump)))
+    assert_same_model(ours, read_checkpoint(FileContainer(dump)))
     assert ours.card.format == "tensorflow"
     assert ours.vocabulary is not None
     assert len(ours.vocabulary) == 32
@@ -231,4 +231,4 @@ def test_a_cut_data_file_is_an_error_that_names_the_variable(model_folder: Path)
 
 @pytest.mark.parametrize("names", [["faiss.index"], ["options.json", "weights.hdf5"], ["checkpoint"], []])
 def test_other_folders_are_not_taken_for_checkpoints(names: list[str], tmp_path: Path) -> None:
-    assert not TENSORFLOW.recognise(Files({name: tmp_path / name for name in names}))
+    assert not TENSORFLOW.detect(FileContainer({name: tmp_path / name for name in names}))

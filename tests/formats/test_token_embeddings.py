@@ -9,7 +9,7 @@ import torch
 from elmore.config import tensor_shapes
 from elmore.errors import ElmoreError, FormatError, NotFound
 from elmore.formats import read_checkpoint
-from elmore.formats.storage.container import Files
+from elmore.formats.storage.container import FileContainer
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings, write_token_embeddings
 from elmore.model import load, model_of, token_embeddings_of
 from elmore.network.state import State
@@ -32,7 +32,7 @@ def test_files_of_the_original_program_hold_what_the_encoder_gives(
     place = fixtures / name
     vocabulary = next(place.glob("vocab*.txt"))
     files = {"options.json": place / "options.json", "weights.hdf5": place / weights, "vocab.txt": vocabulary}
-    expected = token_embeddings_of(model_of(read_checkpoint(Files(files))))
+    expected = token_embeddings_of(model_of(read_checkpoint(FileContainer(files))))
     found = read_token_embeddings(place / vectors)
     assert found.shape == (words, expected.shape[1])
     assert torch.allclose(found, expected, atol=5e-6)

@@ -113,5 +113,5 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ELMORE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ELMORE_OFFLINE", raising=False)
-    monkeypatch.setattr(downloads, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(downloads, "RETRY_DELAYS", (0.0, 0.0))
     return tmp_path / "cache"

@@ -14,7 +14,7 @@ import pytest
 
 from disk_journal import assert_durable, recorded
 from elmore.errors import FormatError, NotFound
-from elmore.sources import downloads, transport
+from elmore.sources import downloads, http_requests
 from elmore.sources.downloads import fetch
 
 BODY = bytes(range(256)) * 1000
@@ -103,9 +103,9 @@ def test_what_a_power_failure_left_behind_the_safe_part_is_not_used(website):
 
 def test_what_is_safe_on_disk_is_recorded_along_the_way(website, monkeypatch):
     written = []
-    monkeypatch.setattr(downloads, "KEEP_EVERY", 100_000)
+    monkeypatch.setattr(downloads, "FSYNC_EVERY", 100_000)
     monkeypatch.setattr(
-        downloads._Record, "write", lambda record, path: written.append((path.suffixes[-2:], record.size))
+        downloads._CacheRecord, "write", lambda record, path: written.append((path.suffixes[-2:], record.size))
     )
     get(website.put("/model.zip", BODY))
     sizes = [size for suffixes, size in written if suffixes == [".part", ".json"]]
@@ -205,7 +205,7 @@ def test_a_reset_connection_is_tried_again(website):
 
 
 def test_a_silent_server_is_not_waited_for_for_ever(website, monkeypatch):
-    monkeypatch.setattr(transport, "TIMEOUT", 0.1)
+    monkeypatch.setattr(http_requests, "TIMEOUT", 0.1)
     assert get(website.put("/model.zip", BODY, pauses=[0.3])).read_bytes() == BODY
     with pytest.raises(NotFound, match=r"nothing came for 0.1 seconds"):
         get(website.put("/other.zip", BODY, pauses=[0.3, 0.3, 0.3]))
@@ -247,10 +247,10 @@ def test_a_length_that_is_no_number_is_not_believed(website, header):
     assert get(url).read_bytes() == BODY
 
 
-@pytest.mark.parametrize("answer", ["bytes 0-9/256000", "bytes 100000-255999/*", "", "bytes " + "9" * 5000 + "-1/1"])
-def test_a_wrong_part_is_not_pasted_in(website, answer):
+@pytest.mark.parametrize("response", ["bytes 0-9/256000", "bytes 100000-255999/*", "", "bytes " + "9" * 5000 + "-1/1"])
+def test_a_wrong_part_is_not_pasted_in(website, response):
     url = website.put("/model.zip", BODY, cuts=[100_000])
-    website.pages["/model.zip"].headers["Content-Range"] = answer
+    website.pages["/model.zip"].headers["Content-Range"] = response
     assert get(url).read_bytes() == BODY
     assert website.requests["/model.zip"] == 3
 
@@ -332,7 +332,7 @@ def test_a_bar_is_shown_on_a_terminal_unless_warnings_are_silenced(website, monk
 
 
 def test_a_file_and_what_is_known_of_it_are_on_disk_before_they_have_their_names(website, cache, monkeypatch):
-    monkeypatch.setattr(downloads, "KEEP_EVERY", len(BODY) // 3)
+    monkeypatch.setattr(downloads, "FSYNC_EVERY", len(BODY) // 3)
     cache.mkdir(parents=True, exist_ok=True)
     with recorded(cache) as journal:
         path = get(website.put("/model.zip", BODY))

@@ -44,18 +44,17 @@ def test_brackets_in_a_file_name_are_no_pattern(tmp_path):
     assert find_inputs([f"{tmp_path}/a[1].txt"]).files == [f"{tmp_path}/a[1].txt"]
 
 
-def test_names_tell_fasta_from_text(folder):
-    (folder / "p.fasta").touch()
-    assert find_inputs([f"{folder}/p.fasta"]).format == "fasta"
-    assert find_inputs([f"{folder}/b.txt", "-"]).format == "text"
-    assert find_inputs(["-"], format="tokenized").format == "tokenized"
-    with pytest.raises(InputError, match=r"b\.txt is text and .*p\.fasta is FASTA"):
-        find_inputs([f"{folder}/b.txt", f"{folder}/p.fasta"])
+def test_a_folder_gives_the_formats_that_are_asked_for_and_a_name_gives_any(folder):
+    for name in ("t.conllu.gz", "c.conll", "p.fasta"):
+        (folder / name).touch()
+    assert names(find_inputs([folder]).files, folder)[2:] == ["a.txt.xz", "b.txt", "c.conll", "p.fasta", "t.conllu.gz"]
+    found = find_inputs([folder, folder / "c.conll"], formats=("text", "fasta"))
+    assert names(found.files, folder)[2:] == ["a.txt.xz", "b.txt", "p.fasta", "c.conll"]
+    assert found.dropped == {"skipped_files": 4}
 
 
 def test_what_cannot_be_found_is_named(folder, tmp_path):
     (folder / "empty").mkdir()
-    (folder / "t.conllu").touch()
     for inputs, complaint in (
         ([f"{folder}/*.zip"], r"\*\.zip: matches no file"),
         ([f"{folder}/none.txt"], r"none\.txt: no such file or folder"),
@@ -66,9 +65,6 @@ def test_what_cannot_be_found_is_named(folder, tmp_path):
     for inputs, complaint in (
         ([], "no input; name files"),
         ("b.txt", "bare string 'b.txt'"),
-        ([f"{folder}/t.conllu"], r"t\.conllu: is a treebank"),
     ):
         with pytest.raises(InputError, match=complaint):
             find_inputs(inputs)
-    with pytest.raises(InputError, match="text, tokenized or fasta, and is 'csv'"):
-        find_inputs([f"{folder}/b.txt"], format="csv")

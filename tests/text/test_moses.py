@@ -158,7 +158,7 @@ def test_the_last_stop_is_a_word_after_a_letter_or_an_address(end):
     assert words(f"(It was {end}.)")[-3:] == [end.split()[-1], ".", ")"]
 
 
-@pytest.mark.parametrize("end", ["U.S.", "p.m.", "e.g.", "Ph.D.", "M.Sc.", "Mr."])
+@pytest.mark.parametrize("end", ["U.S.", "p.m.", "e.g.", "Ph.D.", "M.Sc.", "cand.jur.", "Mr."])
 def test_the_last_stop_of_an_abbreviation_stays_with_it(end):
     assert words(f"It was {end}")[-1] == end
 

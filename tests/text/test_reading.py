@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from elmore.errors import InputError, NotFound
 from elmore.text import tokenizing
+from elmore.text.column_files import column_sentences
 from elmore.text.reading import ReadingPosition, format_of, read_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
@@ -128,7 +129,7 @@ def test_an_empty_file_has_no_sentences(file, name):
     ("name", "expected"),
     [
         ("a.conllu", "conllu"),
-        ("a.CoNLL.xz", "conllu"),
+        ("a.CoNLL.xz", "conll"),
         ("a.b.fa.gz", "fasta"),
         ("a.faa", "fasta"),
         ("a.fasta.zst", "fasta"),
@@ -160,7 +161,7 @@ def test_wrong_arguments_are_said_before_anything_is_read(tmp_path):
     for shard in ((0, 3), (4, 3), (1, 0)):
         with pytest.raises(InputError, match=f"no part {shard[0]}/{shard[1]}"):
             read_sentences(tmp_path / "x", style=MOSES, shard=shard)
-    with pytest.raises(InputError, match="text, tokenized, conllu or fasta, and is 'xml'"):
+    with pytest.raises(InputError, match="text, tokenized, conllu, conll or fasta, and is 'xml'"):
         read_sentences(tmp_path / "x", style=MOSES, format="xml")
     with pytest.raises(NotFound, match="x: no such file"):
         next(read_sentences(tmp_path / "x", style=MOSES))
@@ -200,6 +201,57 @@ def test_the_english_web_treebank_is_read_whole(shared):
     assert len(found) == 2077
     assert sum(len(sentence.words) for sentence in found) == 25094
     assert all(sentence.label for sentence in found)
+
+
+def test_a_treebank_keeps_all_its_columns(file):
+    rows = [("1", "Cats", "cat", "NOUN", "NNS", "_", "2", "nsubj", "_", "_"), ("2", "purr", *"abcdefgh")]
+    ((_, found),) = read_sentences(file("\n".join("\t".join(row) for row in rows), "a.conllu"), style=MOSES)
+    assert found.columns == tuple(rows)
+    assert found.words == ["Cats", "purr"]
+
+
+def test_other_column_files_are_read_and_keep_their_columns(file):
+    content = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\n# SYM I-NP O\n\n# a comment\nBrussels NNP B-NP B-LOC\n"
+    found = [sentence for _, sentence in read_sentences(file(content, "a.conll"), style=MOSES)]
+    assert [sentence.words for sentence in found] == [["EU", "#"], ["Brussels"]]
+    assert found[0].columns == (("EU", "NNP", "B-NP", "B-ORG"), ("#", "SYM", "I-NP", "O"))
+    assert [sentence.line for sentence in found] == [3, 6]
+
+
+def test_where_the_first_column_counts_the_second_has_the_word(file):
+    numbered = "1\tEr\t_\n2\tgeht\t_\n\n1\tJa\t_\n"
+    assert [sentence.words for sentence in sentences(file(numbered, "a.conll"))] == [["Er", "geht"], ["Ja"]]
+    # A sentence may begin with a number all the same.
+    assert sentences(file("1 CD\nMay NNP\n", "b.conll"))[0].words == ["1", "May"]
+
+
+def test_the_column_of_the_word_can_be_said(file):
+    lines = enumerate(["bc 0 0 Go VB", "bc 0 1 on RP"], start=1)
+    assert next(column_sentences(lines, name="x", word_column=3)).words == ["Go", "on"]
+    with pytest.raises(InputError, match="x, line 2: the word is in column 3, and here are 2"):
+        next(column_sentences(enumerate(["a b c", "a b"], start=1), name="x", word_column=2))
+
+
+def test_several_files_are_read_as_one_and_every_sentence_knows_its_own(file):
+    paths = [file("One. Two.", "a.txt"), file(tree("Three"), "b.conllu"), file(">x\nMK", "c.fasta")]
+    found = list(read_sentences(paths, style=MOSES))
+    assert [number for number, _ in found] == [0, 1, 2, 3]
+    assert [sentence.source for _, sentence in found] == [str(paths[0]), str(paths[0]), str(paths[1]), str(paths[2])]
+    assert [sentence.line for _, sentence in found] == [1, 1, 1, 1]
+    for read, (_, last) in enumerate(found, start=1):
+        assert list(read_sentences(paths, style=MOSES, after=ReadingPosition(read, last.digest))) == found[read:]
+    parts = [list(read_sentences(paths, style=MOSES, shard=(part, 3))) for part in (1, 2, 3)]
+    assert sorted(chain.from_iterable(parts)) == found
+
+
+def test_hard_wrapped_paragraphs_are_put_together_and_sentences_know_their_line(file):
+    path = file("It was a long\nday. They went\nhome.\n\nThe\nend.\n")
+    found = sentences(path, paragraphs="blank-line")
+    assert [" ".join(sentence.words) for sentence in found] == ["It was a long day .", "They went home .", "The end ."]
+    assert [sentence.line for sentence in found] == [1, 2, 5]
+    assert len(sentences(path, paragraphs="line")) == 6
+    with pytest.raises(InputError, match="without splitting every line is a sentence"):
+        sentences(path, paragraphs="blank-line", split=False)
 
 
 class TestGoingOn:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from elmore.text.splitting import split_sentences
+from elmore.text.splitting import split_sentences, split_text
+from elmore.text.style import TextStyle
 
 PIECES = [
     ". ",
@@ -117,3 +118,29 @@ def test_a_number_or_letter_that_ends_a_sentence_ends_it():
 def test_version_1_cuts_where_the_splitter_does():
     texts = [span.text for span in split_sentences("1. See Vol. 3 of it.", version=1)]
     assert texts == ["1.", "See Vol.", "3 of it."]
+
+
+@given(text=texts, paragraphs=st.sampled_from(["line", "blank-line"]))
+def test_the_sentences_of_a_text_stand_in_order_and_only_blanks_lie_between_them(text, paragraphs):
+    before = 0
+    for sentence, start, end in split_text(text, style=TextStyle(), paragraphs=paragraphs):
+        assert text[before:start].strip() == ""
+        assert text[start:end].replace("\n", " ").replace("\r", " ") == sentence
+        assert "\n" not in sentence
+        before = end
+    assert text[before:].strip() == ""
+
+
+def test_paragraphs_of_a_text_are_lines_or_go_on_until_a_blank_one():
+    text = "A title\nIt was a long\r\nday. They\nwent.\n \nEnd"
+    lines = split_text(text, style=TextStyle(), paragraphs="line")
+    assert [span.text for span in lines] == ["A title", "It was a long", "day.", "They", "went.", "End"]
+    wrapped = split_text(text, style=TextStyle(), paragraphs="blank-line")
+    assert [span.text for span in wrapped] == ["A title It was a long  day.", "They went.", "End"]
+    assert [span.start for span in wrapped] == [0, text.index("They"), text.index("End")]
+
+
+def test_the_style_of_a_text_chooses_language_and_version():
+    assert [span.text for span in split_text("See Vol. 3.", style=TextStyle())] == ["See Vol.", "3."]
+    assert [span.text for span in split_text("See Vol. 3.", style=TextStyle(tokenizer_version=2))] == ["See Vol. 3."]
+    assert len(split_text("今日は。明日は。", style=TextStyle(language="ja"))) == 2

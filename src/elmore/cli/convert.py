@@ -72,7 +72,7 @@ style_options = options_record(
     help="Store a warm start state, made from this text.",
 )
 @option(
-    "--about",
+    "--card",
     type=FILE,
     metavar="FILE",
     panel=CARD,
@@ -87,24 +87,24 @@ def convert(
     output: Path,
     format: str,  # noqa: A002 (the flag's name)
     warm: Path | None,
-    about: Path | None,
+    card: Path | None,
 ) -> None:
     """Write MODEL in another format, or with another card."""
     if warm is not None and not warm.exists():
         raise NotFound(f"{warm}: no such file")
 
     from elmore.embedding.warming import warmed
-    from elmore.formats.about import read_about, with_about
+    from elmore.formats.card_file import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save, token_embeddings_of
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
-    said = {} if about is None else read_about(about)
+    given = {} if card is None else read_card_file(card)
     loaded = model.load()
     style = changes.applied_to(loaded.card.text)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
-    loaded = replace(loaded, card=with_about(replace(loaded.card, text=style), said))
+    loaded = replace(loaded, card=apply_card_file(replace(loaded.card, text=style), given))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
         loaded = warmed(loaded, sentences, text_name=warm.name)

@@ -8,9 +8,9 @@ import click
 from elmore.cli.command import INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
+from elmore.corpus.documents import CorpusFormat
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError
-from elmore.text.inputs import CorpusFormat
 from elmore.text_files import DecodingErrors
 
 if TYPE_CHECKING:

@@ -4,25 +4,30 @@ text       running text, a paragraph a line; blank lines stand between documents
 tokenized  the same with a sentence a line, its words separated by blanks
 fasta      proteins, each a document of one line
 
+In hard-wrapped text (see `text.paragraphs`) a blank line ends a paragraph, and two or more of them a document.
 A document may be larger than memory, so it is never held as one; a line has to fit.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Literal, get_args
 
-from elmore.text.inputs import CorpusFormat
-from elmore.text.reading import read_sentences
+from elmore.errors import InputError
+from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, settle
+from elmore.text.reading import format_of, read_sentences
 from elmore.text.style import TextStyle
-from elmore.text_files import DecodingErrors, read_lines
+from elmore.text_files import DecodingErrors, name_of, read_lines
+
+CorpusFormat = Literal["text", "tokenized", "fasta"]
 
 # What a file without borders is cut into, so that a part of it can be held out.
 CUT_LINES = 100
 
 # How far to look for a border between lines of text.
-LOOK_AHEAD_LINES = 10_000
-LOOK_AHEAD_CHARACTERS = 1 << 24
+LOOKAHEAD_LINES = 10_000
+LOOKAHEAD_CHARACTERS = 1 << 24
 
 BLOCK_CHARACTERS = 1 << 19
 
@@ -31,6 +36,7 @@ def read_documents(
     path: str,
     *,
     format: CorpusFormat,  # noqa: A002  # as the command line calls it
+    paragraphs: Paragraphs | None = None,
     errors: DecodingErrors = "strict",
     dropped: Counter[str],
 ) -> Iterator[str]:
@@ -38,11 +44,34 @@ def read_documents(
 
     Blank lines inside <doc> and </doc> are no borders: there they stand between paragraphs. A tokenised file without a
     border is cut into documents of a hundred lines; so is running text if it is long, since few documents have more
-    than ten thousand paragraphs.
+    than ten thousand paragraphs. The lines of a hard-wrapped paragraph come out as one.
     """
     if format == "fasta":
         return _proteins(path, errors, dropped)
-    return _documents(read_lines(path, errors=errors), tokenized=format == "tokenized", dropped=dropped)
+    lines = read_lines(path, errors=errors)
+    if format == "text":
+        settled, numbered = settle(enumerate(lines, start=1), paragraphs=paragraphs, name=name_of(path))
+        lines = _unwrapped(numbered) if settled == "blank-line" else (line for _, line in numbered)
+    return _documents(lines, tokenized=format == "tokenized", dropped=dropped)
+
+
+def common_format(files: Sequence[str], format: CorpusFormat | None = None) -> CorpusFormat:  # noqa: A002
+    """The format of all files: as told, else text or FASTA by their names.
+
+    One corpus is one or the other, since the words of a model are cut in one way.
+    """
+    if format is not None:
+        if format not in get_args(CorpusFormat):
+            raise InputError(f"the format is to be text, tokenized or fasta, and is {format!r}")
+        return format
+    by_format = {format_of(file): file for file in reversed(files)}
+    if treebank := by_format.get("conllu") or by_format.get("conll"):
+        raise InputError(f"{treebank}: is a treebank; write its sentences out, one a line, and give them as tokenized")
+    if len(by_format) > 1:
+        raise InputError(
+            f"{by_format['text']} is text and {by_format['fasta']} is FASTA; a corpus is the one or the other"
+        )
+    return "fasta" if "fasta" in by_format else "text"
 
 
 def blocks_of(lines: Iterable[str], *, characters: int = BLOCK_CHARACTERS) -> Iterator[str]:
@@ -66,8 +95,21 @@ def blocks_of(lines: Iterable[str], *, characters: int = BLOCK_CHARACTERS) -> It
 _MARKUP = re.compile(r"\s*<(?:(doc)(?:\s.*)?|/doc)>\s*")
 
 
+def _unwrapped(lines: NumberedLines) -> Iterator[str]:
+    """The paragraphs of hard-wrapped lines, an empty line where several blank ones stood; <doc> is no paragraph."""
+    for is_border, group in groupby(lines, key=lambda numbered: _MARKUP.fullmatch(numbered[1]) is not None):
+        if is_border:
+            yield from (line for _, line in group)
+            continue
+        for is_blank, run in groupby(join_wrapped_lines(group), key=lambda paragraph: not paragraph.text):
+            if not is_blank:
+                yield from (paragraph.text for paragraph in run)
+            elif sum(1 for _ in run) > 1:
+                yield ""
+
+
 def _documents(lines: Iterator[str], *, tokenized: bool, dropped: Counter[str]) -> Iterator[str]:
-    head, goes_on = _look_ahead(lines)
+    head, goes_on = _lookahead(lines)
     cut = not _is_bordered(head) and (tokenized or goes_on)
     inside = False
     since_border = 0
@@ -90,14 +132,14 @@ def _documents(lines: Iterator[str], *, tokenized: bool, dropped: Counter[str]) 
         since_border += 1
 
 
-def _look_ahead(lines: Iterator[str]) -> tuple[list[str], bool]:
+def _lookahead(lines: Iterator[str]) -> tuple[list[str], bool]:
     """The first lines, and whether more may follow."""
     head: list[str] = []
     size = 0
     for line in lines:
         head.append(line)
         size += len(line)
-        if len(head) == LOOK_AHEAD_LINES or size >= LOOK_AHEAD_CHARACTERS:
+        if len(head) == LOOKAHEAD_LINES or size >= LOOKAHEAD_CHARACTERS:
             return head, True
     return head, False
 

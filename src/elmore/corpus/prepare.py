@@ -7,17 +7,19 @@ byte, the result depends on the input and the options alone.
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write_folder
 from elmore.corpus.corpus import CLASSES, COUNTS, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
-from elmore.corpus.documents import blocks_of, read_documents
+from elmore.corpus.documents import CorpusFormat, blocks_of, common_format, read_documents
 from elmore.corpus.heldout import held_out, split_off
 from elmore.corpus.numbering import Draft
 from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
@@ -26,7 +28,8 @@ from elmore.corpus.type_table import TypeTable
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.progress import Progress
-from elmore.text.inputs import CorpusFormat, Inputs, find_inputs
+from elmore.text.inputs import find_inputs
+from elmore.text.paragraphs import Paragraphs
 from elmore.text.scripts import warn_about_unsegmented
 from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenizerName
 from elmore.text.tokenizing import Tokenizer
@@ -39,6 +42,7 @@ def prepare(
     output: str | Path,
     *,
     input_format: CorpusFormat | None = None,
+    paragraphs: Paragraphs | None = None,
     vocabulary_size: int | None = None,
     vocabulary: str | Path | None = None,
     heldout: float = DEFAULT_HELDOUT_SHARE,
@@ -51,18 +55,22 @@ def prepare(
 ) -> Corpus:
     """Write a prepared corpus to the folder `output`, whole or not at all, and open it.
 
-    `inputs` are paths, folders, globs or "-". Without an `input_format` their names tell FASTA from text. The softmax
-    vocabulary is the `vocabulary_size` most frequent words, its three marks included, or the file `vocabulary` as it
-    is. `heldout` is the share of documents to hold out, at least one if there are two. Without `workers` every core
-    works.
+    `inputs` are paths, folders, globs or "-". Without an `input_format` their names tell FASTA from text. `paragraphs`
+    says whether a line of text is a paragraph or goes on until a blank one; None finds out. The softmax vocabulary is
+    the `vocabulary_size` most frequent words, its three marks included, or the file `vocabulary` as it is. `heldout` is
+    the share of documents to hold out, at least one if there are two. Without `workers` every core works.
     """
     _check_options(vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers)
-    found = find_inputs(inputs, format=input_format)
-    style = _style(found.format, language=language, lowercase=lowercase)
+    found = find_inputs(inputs, formats=get_args(CorpusFormat))
+    corpus_format = common_format(found.files, input_format)
+    style = _style(corpus_format, language=language, lowercase=lowercase)
     given = None if vocabulary is None else read_vocabulary(Path(vocabulary))
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
-        lines = _lines(found, errors, draft.dropped)
+        documents = partial(
+            read_documents, format=corpus_format, paragraphs=paragraphs, errors=errors, dropped=draft.dropped
+        )
+        lines = chain.from_iterable(map(documents, found.files))
         draft.write(_checked(blocks_of(lines), style), style=style, workers=workers or _cores(), progress=progress)
         if not draft.documents:
             raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
@@ -130,11 +138,6 @@ def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle
 def _cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _lines(found: Inputs, errors: DecodingErrors, dropped: Counter[str]) -> Iterator[str]:
-    for file in found.files:
-        yield from read_documents(file, format=found.format, errors=errors, dropped=dropped)
 
 
 def _checked(blocks: Iterator[str], style: TextStyle) -> Iterator[str]:

@@ -14,7 +14,7 @@ from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.spool import COMMIT_SECONDS, EmbeddedSentence, Spool
 from elmore.errors import InputError, NotFound
 from elmore.progress import Progress
-from elmore.text.reading import InputFormat, ReadingPosition, Sentence, read_sentences
+from elmore.text.reading import InputFormat, ReadingPosition, SourceSentence, read_sentences
 from elmore.text.style import TextStyle
 from elmore.text_files import DecodingErrors
 
@@ -147,7 +147,7 @@ class EmbedJob:
     def _embedded(self, embedder: Embedder, *, after: ReadingPosition) -> Iterator[tuple[EmbeddedSentence, bool]]:
         """Every sentence with its vectors, and whether it is the last before the embedder reads on."""
         # The embedder reads ahead; what it has taken and not yet given back waits here.
-        waiting: deque[tuple[int, Sentence]] = deque()
+        waiting: deque[tuple[int, SourceSentence]] = deque()
 
         def words() -> Iterator[list[str]]:
             for number, sentence in self._sentences(embedder.model.card.text, after=after):
@@ -166,7 +166,7 @@ class EmbedJob:
             number, sentence = waiting.popleft()
             yield EmbeddedSentence(number, sentence.words, sentence.label, vectors, sentence.digest), not waiting
 
-    def _sentences(self, style: TextStyle, *, after: ReadingPosition) -> Iterator[tuple[int, Sentence]]:
+    def _sentences(self, style: TextStyle, *, after: ReadingPosition) -> Iterator[tuple[int, SourceSentence]]:
         numbered = read_sentences(
             self.source,
             format=self.input_format,

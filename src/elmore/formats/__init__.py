@@ -31,7 +31,7 @@ FORMATS = (FOLDER, FOLDER_INT8, TENSORFLOW, ELMOFORMANYLANGS, ALLENNLP, HDF5)
 def read_checkpoint(container: Container) -> Checkpoint:
     """Read a model of any format; the error says which file is wrong, and what is wrong in it."""
     with error_context(container.where):
-        form = _recognised(container)
+        form = _detect_format(container)
         checkpoint = form.read(container)
         checkpoint.check()
     card, softmax = checkpoint.card, checkpoint.softmax
@@ -51,9 +51,9 @@ def write_checkpoint(checkpoint: Checkpoint, path: Path, *, format: str = "folde
     writers[format](checkpoint, path)
 
 
-def _recognised(container: Container) -> Format:
+def _detect_format(container: Container) -> Format:
     for form in FORMATS:
-        if form.recognise(container):
+        if form.detect(container):
             return form
     known = "; ".join(f"{form.name} ({form.files})" for form in FORMATS)
     found = shortened(container.names()) or "no files at all"

@@ -21,7 +21,7 @@ from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.formats.checkpoint import Card, Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.layouts.options import config_from_options
-from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take_tensor
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.torch_files import load_tensors
@@ -32,7 +32,7 @@ _OTHER_SUFFIXES = (".hdf5", ".h5", ".safetensors", ".index")
 _TABLE = "_token_embedder._char_embedding_weights"
 
 
-def recognise(container: Container) -> bool:
+def detect(container: Container) -> bool:
     return _state_dict(container) is not None
 
 
@@ -47,8 +47,8 @@ def read(container: Container) -> Checkpoint:
         prefix = _prefix(stored)
         extra: dict[str, Any] = {"prefix": prefix}
         if config is None:
-            config = _inferred(stored, prefix)
-            extra["assumed"] = _assumed(config)
+            config = _infer_config(stored, prefix)
+            extra["assumed"] = _assumed_values(config)
     # A misfit may be the fault of the weights or of the options, so the message names both.
     with error_context(f"{name}, by {options}" if options else name):
         tensors = tensors_of_state_dict(stored, prefix, config)
@@ -67,7 +67,7 @@ def read(container: Container) -> Checkpoint:
 
 
 ALLENNLP = Format(
-    name="allennlp", recognise=recognise, read=read, files="weights.th with config.json, or one state dict (.th, .pt)"
+    name="allennlp", detect=detect, read=read, files="weights.th with config.json, or one state dict (.th, .pt)"
 )
 
 
@@ -128,7 +128,7 @@ def _found(task: Mapping[str, Any], wanted: str) -> Iterator[tuple[str, Any]]:
             yield path.removesuffix("."), value
 
 
-def _inferred(stored: Mapping[str, Tensor], prefix: str) -> ModelConfig:
+def _infer_config(stored: Mapping[str, Tensor], prefix: str) -> ModelConfig:
     """The configuration as far as shapes tell it; the rest as in all published models."""
     words, layers = f"{prefix}_token_embedder.", f"{prefix}_elmo_lstm.forward_layer_"
     rows, embedding_dim = _shape(stored, f"{words}_char_embedding_weights", 2)
@@ -154,7 +154,7 @@ def _inferred(stored: Mapping[str, Tensor], prefix: str) -> ModelConfig:
         raise FormatError(f"its shapes are not those of a biLM: {error}") from None
 
 
-def _assumed(config: ModelConfig) -> dict[str, Any]:
+def _assumed_values(config: ModelConfig) -> dict[str, Any]:
     assert config.characters is not None
     return {
         "cell_clip": config.cell_clip,
@@ -192,15 +192,17 @@ def word_encoder_tensors(stored: Mapping[str, Tensor], prefix: str, config: Mode
     characters = config.characters
     if characters is None:
         raise FormatError("the options describe a model that reads words, the weights one that reads characters")
-    table = take(stored, f"{prefix}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim)
+    table = take_tensor(
+        stored, f"{prefix}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim
+    )
     return {
         "words.characters": table[1:].contiguous(),
         **convolutions(stored, f"{prefix}char_conv_", characters),
         **highways(stored, f"{prefix}_highways._layers.", characters),
-        "words.projection.weight": take(
+        "words.projection.weight": take_tensor(
             stored, f"{prefix}_projection.weight", config.vector_dim, config.token_features
         ),
-        "words.projection.bias": take(stored, f"{prefix}_projection.bias", config.vector_dim),
+        "words.projection.bias": take_tensor(stored, f"{prefix}_projection.bias", config.vector_dim),
     }
 
 
@@ -209,7 +211,7 @@ def _mixes(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> di
     mixes = {}
     for number in range(_count(stored, f"{prefix}scalar_mix_", ".gamma")):
         mix = f"{prefix}scalar_mix_{number}."
-        scalars = [take(stored, f"{mix}scalar_parameters.{layer}", 1) for layer in range(config.num_layers)]
+        scalars = [take_tensor(stored, f"{mix}scalar_parameters.{layer}", 1) for layer in range(config.num_layers)]
         mixes[f"mixes.{number}.scalars"] = torch.cat(scalars)
-        mixes[f"mixes.{number}.gamma"] = take(stored, f"{mix}gamma", 1)[0]
+        mixes[f"mixes.{number}.gamma"] = take_tensor(stored, f"{mix}gamma", 1)[0]
     return mixes

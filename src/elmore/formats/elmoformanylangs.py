@@ -21,7 +21,7 @@ from elmore.config import ModelConfig
 from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.format import Format
-from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take
+from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take_tensor
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.torch_files import load_tensors
@@ -46,7 +46,7 @@ _PUBLISHED: dict[str, Any] = {
 }
 
 
-def recognise(container: Container) -> bool:
+def detect(container: Container) -> bool:
     names = set(container.names())
     return "encoder.pkl" in names and bool(names & {"token_embedder.pkl", "config.json"})
 
@@ -78,7 +78,7 @@ def read(container: Container) -> Checkpoint:
 
 
 ELMOFORMANYLANGS = Format(
-    name="elmoformanylangs", recognise=recognise, read=read, files="config.json, encoder.pkl and token_embedder.pkl"
+    name="elmoformanylangs", detect=detect, read=read, files="config.json, encoder.pkl and token_embedder.pkl"
 )
 
 
@@ -157,13 +157,13 @@ def _rows(embedder: Mapping[str, Tensor], name: str) -> int:
 def _token_embedder(stored: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     ours = {}
     if config.word_dim:
-        ours["words.table"] = take(stored, _WORDS, config.n_words, config.word_dim)
+        ours["words.table"] = take_tensor(stored, _WORDS, config.n_words, config.word_dim)
     if characters := config.characters:
-        ours["words.characters"] = take(stored, _CHARACTERS, characters.n_characters, characters.embedding_dim)
+        ours["words.characters"] = take_tensor(stored, _CHARACTERS, characters.n_characters, characters.embedding_dim)
         ours |= convolutions(stored, "convolutions.", characters)
         ours |= highways(stored, "highways._layers.", characters)
-    ours["words.projection.weight"] = take(stored, "projection.weight", config.vector_dim, config.token_features)
-    ours["words.projection.bias"] = take(stored, "projection.bias", config.vector_dim)
+    ours["words.projection.weight"] = take_tensor(stored, "projection.weight", config.vector_dim, config.token_features)
+    ours["words.projection.bias"] = take_tensor(stored, "projection.bias", config.vector_dim)
     return ours
 
 
@@ -172,8 +172,8 @@ def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Tensor]:
     with error_context("classifier.pkl"):
         rows = len(tensors.get("column_emb.weight", ()))
         return {
-            "weight": take(tensors, "column_emb.weight", rows, config.vector_dim),
-            "bias": take(tensors, "column_bias.weight", rows, 1)[:, 0].contiguous(),
+            "weight": take_tensor(tensors, "column_emb.weight", rows, config.vector_dim),
+            "bias": take_tensor(tensors, "column_bias.weight", rows, 1)[:, 0].contiguous(),
         }
 
 

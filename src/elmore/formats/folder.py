@@ -25,9 +25,10 @@ from elmore.fields import read_fields
 from elmore.formats.checkpoint import Card, Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.storage.container import Container, open_container
-from elmore.formats.storage.int8 import narrowed
+from elmore.formats.storage.int8 import quantize
 from elmore.formats.storage.json_files import read_json, write_json
-from elmore.formats.storage.safetensors_files import check_shapes, read_tensors, write_tensors
+from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
+from elmore.formats.storage.tensor_checks import check_shapes
 from elmore.formats.storage.vocabulary_files import read_vocabulary
 from elmore.text.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ _FILES = (_CONFIG, _MODEL, _CARD, _VOCABULARY, _CHARACTERS, _SOFTMAX, _STATE, _M
 _VERSION = 1
 
 
-def recognise(container: Container) -> bool:
+def detect(container: Container) -> bool:
     if _CONFIG not in container.names():
         return False
     try:
@@ -71,8 +72,8 @@ def read(container: Container) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
-    pack = narrowed if small else dict
-    if path.is_dir() and any(path.iterdir()) and not recognise(open_container(path)):
+    pack = quantize if small else dict
+    if path.is_dir() and any(path.iterdir()) and not detect(open_container(path)):
         raise InputError(f"{path}: is no folder of Elmore's, and not empty; choose a new or an empty one")
     with atomic_write_folder(path, replaces=_FILES) as target:
         write_json({"format": "elmore", "version": _VERSION, "model": checkpoint.config.to_dict()}, target / _CONFIG)
@@ -90,7 +91,7 @@ def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
             write_tensors(checkpoint.mixes, target / _MIXES)
 
 
-FOLDER = Format(name="folder", recognise=recognise, read=read, write=write, files=f"{_CONFIG} and {_MODEL}")
+FOLDER = Format(name="folder", detect=detect, read=read, write=write, files=f"{_CONFIG} and {_MODEL}")
 # The same, with its matrices in a quarter of the space; read as any other folder.
 FOLDER_INT8 = FOLDER._replace(name="folder-int8", write=partial(write, small=True))
 

@@ -12,7 +12,7 @@ class Format(NamedTuple):
     """One way to keep a model in files; the table of all stands in `elmore.formats.FORMATS`."""
 
     name: str
-    recognise: Callable[[Container], bool]  # by the names of the files, or a glance into a small one; never an error
+    detect: Callable[[Container], bool]  # by the names of the files, or a glance into a small one; never an error
     read: Callable[[Container], Checkpoint]
     write: Callable[[Checkpoint, Path], None] | None = None  # into a folder; None: this format is only read
     files: str = ""  # the files it is known by, for messages, as "options.json and weights.hdf5"

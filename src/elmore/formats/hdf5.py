@@ -19,7 +19,7 @@ from elmore.formats.checkpoint import Card, Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.layouts.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
 from elmore.formats.layouts.options import options_from_config
-from elmore.formats.storage.archives import readable
+from elmore.formats.storage.archives import explain_read_errors
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.hdf5_files import list_arrays
 from elmore.formats.storage.json_files import read_json, write_json
@@ -30,14 +30,14 @@ _OPTIONS = ("options.json", "*options*.json")
 _WEIGHTS = ("weights.hdf5", "model.hdf5", "lm_weights.hdf5", "*_weights.hdf5", "*.hdf5", "*.h5")
 
 
-def recognise(container: Container) -> bool:
+def detect(container: Container) -> bool:
     return bool(_fitting(container, _OPTIONS) and _fitting(container, _WEIGHTS))
 
 
 def read(container: Container) -> Checkpoint:
     options_file, weights_file = _only(container, _OPTIONS), _only(container, _WEIGHTS)
     options = read_json(container, options_file)
-    with readable(weights_file), container.open(weights_file) as file:
+    with explain_read_errors(weights_file), container.open(weights_file) as file:
         with error_context(weights_file):
             arrays = list_arrays(file)
             shapes = {name: array.shape for name, array in arrays.items()}
@@ -76,7 +76,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
         )
 
 
-HDF5 = Format(name="hdf5", recognise=recognise, read=read, write=write, files="options.json and weights.hdf5")
+HDF5 = Format(name="hdf5", detect=detect, read=read, write=write, files="options.json and weights.hdf5")
 
 
 def _fitting(container: Container, patterns: tuple[str, ...]) -> list[str]:

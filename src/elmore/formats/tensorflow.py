@@ -23,7 +23,7 @@ from elmore.errors import FormatError, error_context, shortened
 from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.layouts.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
-from elmore.formats.storage.archives import readable
+from elmore.formats.storage.archives import explain_read_errors
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.tensorflow_bundle import Bundle, read_bundle
@@ -33,14 +33,14 @@ _OPTIONS = "options.json"
 _SOFTMAX_WEIGHT, _SOFTMAX_BIAS, _WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
 
 
-def recognise(container: Container) -> bool:
+def detect(container: Container) -> bool:
     names = container.names()
     has_data = any(re.search(r"\.data-\d{5}-of-\d{5}$", name) for name in names)
     return any(name.endswith(".index") for name in names) and (has_data or "checkpoint" in names)
 
 
 def read(container: Container) -> Checkpoint:
-    prefix = _newest(container)
+    prefix = _newest_prefix(container)
     options = read_json(container, _OPTIONS)
     index = container.read(f"{prefix}.index")
     with error_context(f"{prefix}.index"):
@@ -49,7 +49,7 @@ def read(container: Container) -> Checkpoint:
         shapes = {dumped: bundle.entries[name].shape for dumped, name in variables.items()}
     with error_context(_OPTIONS):
         config = config_of_arrays(options, shapes)
-    with readable(prefix), error_context(prefix):
+    with explain_read_errors(prefix), error_context(prefix):
         check_arrays(config, shapes, options_file=_OPTIONS)
         arrays = _read(bundle, variables)
         tensors = tensors_from_arrays(config, shapes, arrays.__getitem__)
@@ -62,11 +62,11 @@ def read(container: Container) -> Checkpoint:
 
 
 TENSORFLOW = Format(
-    name="tensorflow", recognise=recognise, read=read, files="options.json, model.ckpt-N.index and model.ckpt-N.data-*"
+    name="tensorflow", detect=detect, read=read, files="options.json, model.ckpt-N.index and model.ckpt-N.data-*"
 )
 
 
-def _newest(container: Container) -> str:
+def _newest_prefix(container: Container) -> str:
     """What the names of the newest checkpoint's files begin with."""
     there = [name.removesuffix(".index") for name in container.names() if name.endswith(".index")]
     if "checkpoint" not in container.names():
@@ -102,7 +102,7 @@ def _variables(bundle: Bundle) -> dict[str, str]:
     for name in bundle.entries:
         of_optimiser = name.rpartition("/")[0] in bundle.entries
         if name.startswith("lm/") and not name.startswith("lm/softmax/") and not of_optimiser:
-            variables[_dumped(name)] = name
+            variables[_dumped_name(name)] = name
     if not variables:
         raise FormatError(
             f"no model of bilm-tf is in it: no variable begins with lm/; it holds {shortened(sorted(bundle.entries))}"
@@ -110,7 +110,7 @@ def _variables(bundle: Bundle) -> dict[str, str]:
     return variables
 
 
-def _dumped(variable: str) -> str:
+def _dumped_name(variable: str) -> str:
     name = variable.removeprefix("lm/")
     for ours, theirs in (("/multi_rnn_cell/cell_", "/MultiRNNCell/Cell"), ("/lstm_cell/", "/LSTMCell/")):
         name = name.replace(ours, theirs)
@@ -136,7 +136,7 @@ def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, NDArray[np.
 def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Tensor]:
     # With share_embedding_softmax the words of the input serve the output too.
     weight = _SOFTMAX_WEIGHT if _SOFTMAX_WEIGHT in bundle.entries else _WORDS
-    with readable(prefix), error_context(prefix):
+    with explain_read_errors(prefix), error_context(prefix):
         if weight not in bundle.entries:
             raise FormatError(f"{_SOFTMAX_BIAS} is there, and {_SOFTMAX_WEIGHT} is missing")
         arrays = _read(bundle, {"weight": weight, "bias": _SOFTMAX_BIAS})

@@ -14,9 +14,9 @@ from elmore.atomic_files import atomic_write
 from elmore.config import tensor_shapes
 from elmore.errors import FormatError, error_context
 from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.storage.archives import readable
-from elmore.formats.storage.finite import check_finite
+from elmore.formats.storage.archives import explain_read_errors
 from elmore.formats.storage.hdf5_files import list_arrays
+from elmore.formats.storage.tensor_checks import check_finite
 from elmore.text.vocabulary import Vocabulary
 
 _NAME = "embedding"
@@ -24,7 +24,7 @@ _NAME = "embedding"
 
 def read_token_embeddings(path: Path) -> Tensor:
     """The vectors of a token-embedding file, (words, P)."""
-    with readable(str(path)), path.open("rb") as file, error_context(path):
+    with explain_read_errors(str(path)), path.open("rb") as file, error_context(path):
         arrays = list_arrays(file)
         if _NAME not in arrays:
             raise FormatError(f"holds no array {_NAME}, as a token-embedding file does")

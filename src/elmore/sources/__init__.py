@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmore.errors import NotFound, error_context, shortened
-from elmore.sources.addresses import Address, find_address, is_address
 from elmore.sources.local import find_file, find_local, local_path, names_in
-from elmore.sources.location import OPTIONS, WEIGHTS, ModelLocation
+from elmore.sources.model_location import OPTIONS, WEIGHTS, ModelLocation
 from elmore.sources.published import PUBLISHED
+from elmore.sources.urls import FileUrl, find_url, is_url
 
 __all__ = ["ModelLocation", "find", "find_pair", "known_names"]
 
@@ -39,7 +39,7 @@ def find(name: str | Path | None = None) -> ModelLocation:
     for resolve in resolvers:
         if found := resolve(str(name)):
             return found
-    raise NotFound(_what_was_looked_for(str(name)))
+    raise NotFound(_not_found_message(str(name)))
 
 
 def find_pair(options: str | Path, weights: str | Path, vocabulary: str | Path | None = None) -> ModelLocation:
@@ -73,22 +73,22 @@ def _find_published(name: str) -> ModelLocation | None:
     if (address := PUBLISHED.get(name)) is None:
         return None
     with error_context(name):
-        found = find_address(address)
+        found = find_url(address)
     return found and replace(found, origin=f"{name} ({address})")
 
 
-_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [find_address, find_local, _find_shipped, _find_published]
+_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [find_url, find_local, _find_shipped, _find_published]
 
 
 def _find_file(name: str | Path) -> Path:
-    if isinstance(name, str) and is_address(name):
-        return Address.parse(name).fetch()
+    if isinstance(name, str) and is_url(name):
+        return FileUrl.parse(name).fetch()
     if found := find_file(str(name)):
         return found
     raise NotFound(f"{name}: no such file{_did_you_mean(str(name), [])}")
 
 
-def _what_was_looked_for(name: str) -> str:
+def _not_found_message(name: str) -> str:
     if re.match(r"https?:/[^/]", name):
         return f"{name}: looks like an address with a slash missing; give addresses as strings, not as paths"
     names = ["tiny-random", *known_names()]

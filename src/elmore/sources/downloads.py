@@ -30,13 +30,14 @@ from filelock import FileLock
 
 from elmore.atomic_files import atomic_write
 from elmore.errors import ElmoreError, FormatError, NotFound, error_context
+from elmore.fields import read_fields
 from elmore.sources.cache_folder import cache_folder
-from elmore.sources.transport import Absent, Answer, TransferError, UnfitPartError, Validator, request
+from elmore.sources.http_requests import FileResponse, NotOnServer, StalePartError, TransferError, Validator, request
 
 logger = logging.getLogger(__name__)
 
-WAITS = (0.5, 1.0, 2.0)  # seconds before each further try
-KEEP_EVERY = 64 << 20  # bytes, of which no more are lost to a power failure
+RETRY_DELAYS = (0.5, 1.0, 2.0)  # seconds before each further try
+FSYNC_EVERY = 64 << 20  # bytes, of which no more are lost to a power failure
 
 
 def fetch(url: str, *, name: str, sha256: str | None = None) -> Path:
@@ -45,29 +46,29 @@ def fetch(url: str, *, name: str, sha256: str | None = None) -> Path:
     With the environment variable ELMORE_OFFLINE set, the network is never touched.
     """
     with error_context(url):
-        place = _Place.of(url, name)
+        entry = _CacheEntry.of(url, name)
         try:
-            if _is_sound(place, sha256):
-                return place.file
+            if _is_intact(entry, sha256):
+                return entry.file
             if _offline():
-                raise Absent(f"there is no sound copy in {place.folder}, and ELMORE_OFFLINE forbids to fetch one")
-            place.folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(place.beside("lock")):
+                raise NotOnServer(f"there is no sound copy in {entry.folder}, and ELMORE_OFFLINE forbids to fetch one")
+            entry.folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(entry.beside("lock")):
                 # Another process may have fetched it while this one waited for the lock.
-                if not _is_sound(place, sha256):
-                    _download(place, sha256)
-            return place.file
+                if not _is_intact(entry, sha256):
+                    _download(entry, sha256)
+            return entry.file
         except ElmoreError:
             raise
         except OSError as error:
             raise NotFound(
-                f"the cache in {place.folder} cannot be used: {error.strerror or error}; "
+                f"the cache in {entry.folder} cannot be used: {error.strerror or error}; "
                 "free some space there, or set ELMORE_CACHE to another folder"
             ) from error
 
 
 @dataclass(frozen=True)
-class _Place:
+class _CacheEntry:
     """Where in the cache the file of one address lies."""
 
     url: str
@@ -86,7 +87,7 @@ class _Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Record:
+class _CacheRecord:
     """What is known of a file in the cache, or of a part of one."""
 
     url: str
@@ -97,15 +98,15 @@ class _Record:
     when: str
 
     @classmethod
-    def of(cls, answer: Answer, url: str, *, size: int, sha256: str) -> Self:
+    def of(cls, response: FileResponse, url: str, *, size: int, sha256: str) -> Self:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(url=url, size=size, sha256=sha256, when=now, **answer.validator._asdict())
+        return cls(url=url, size=size, sha256=sha256, when=now, **response.validator._asdict())
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
         try:
-            return cls(**json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError):
+            return read_fields(cls, json.loads(path.read_bytes()))
+        except (OSError, ValueError):  # an InputError is a ValueError too
             return None  # no record, or one that says nothing: the file is fetched as if there were none
 
     def write(self, path: Path) -> None:
@@ -113,15 +114,15 @@ class _Record:
             unfinished.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
 
-def _is_sound(place: _Place, sha256: str | None) -> bool:
+def _is_intact(entry: _CacheEntry, sha256: str | None) -> bool:
     """Whether the cache has the file as it was fetched, and as it must be."""
-    record = _Record.read(place.beside("json"))
-    if record is None or not place.file.is_file():
+    record = _CacheRecord.read(entry.beside("json"))
+    if record is None or not entry.file.is_file():
         return False
-    with place.file.open("rb") as file:
+    with entry.file.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != record.sha256:
-        logger.warning("%s: was damaged since it was fetched", place.file)
+        logger.warning("%s: was damaged since it was fetched", entry.file)
         return False
     return sha256 in (None, found)
 
@@ -130,29 +131,29 @@ def _offline() -> bool:
     return os.environ.get("ELMORE_OFFLINE", "").lower() not in ("", "0", "false", "no")
 
 
-def _download(place: _Place, sha256: str | None) -> None:
+def _download(entry: _CacheEntry, sha256: str | None) -> None:
     """Fetch the file in a few tries, each of which goes on where the last one stopped."""
-    for wait in (*WAITS, None):
+    for wait in (*RETRY_DELAYS, None):
         try:
-            _try_once(place, sha256)
+            _try_once(entry, sha256)
         except TransferError as failure:
-            if isinstance(failure, UnfitPartError):
-                place.beside("part").unlink(missing_ok=True)
+            if isinstance(failure, StalePartError):
+                entry.beside("part").unlink(missing_ok=True)
             if wait is None:
                 raise NotFound(f"{failure}; try again later, it goes on where it stopped") from None
-            logger.info("%s: %s; trying again in %s s", place.url, failure, wait)
+            logger.info("%s: %s; trying again in %s s", entry.url, failure, wait)
             time.sleep(wait)
         else:
             return
 
 
-def _try_once(place: _Place, sha256: str | None) -> None:
-    part = place.beside("part")
-    start, validator = _what_is_kept(place)
-    with request(place.url, start=start, validator=validator) as answer:
-        found, received = _receive(answer, place)
-    if answer.size not in (None, received):
-        raise TransferError(f"the connection ended after {received:,} of {answer.size:,} bytes")
+def _try_once(entry: _CacheEntry, sha256: str | None) -> None:
+    part = entry.beside("part")
+    start, validator = _partial_download(entry)
+    with request(entry.url, start=start, validator=validator) as response:
+        found, received = _receive(response, entry)
+    if response.size not in (None, received):
+        raise TransferError(f"the connection ended after {received:,} of {response.size:,} bytes")
     if not received:
         raise NotFound("the server sent an empty file")
     if sha256 not in (None, found):
@@ -160,43 +161,43 @@ def _try_once(place: _Place, sha256: str | None) -> None:
         raise FormatError(
             f"what came has the SHA-256 {found}, not {sha256}, and was removed; compare with the publisher"
         )
-    part.replace(place.file)
-    _Record.of(answer, place.url, size=received, sha256=found).write(place.beside("json"))
-    place.beside("part.json").unlink(missing_ok=True)
+    part.replace(entry.file)
+    _CacheRecord.of(response, entry.url, size=received, sha256=found).write(entry.beside("json"))
+    entry.beside("part.json").unlink(missing_ok=True)
 
 
-def _what_is_kept(place: _Place) -> tuple[int, Validator]:
+def _partial_download(entry: _CacheEntry) -> tuple[int, Validator]:
     """How many bytes are there from an earlier try, and how the server will know them."""
-    record = _Record.read(place.beside("part.json"))
-    if record is None or not place.beside("part").is_file():
+    record = _CacheRecord.read(entry.beside("part.json"))
+    if record is None or not entry.beside("part").is_file():
         return 0, Validator()
     validator = Validator(record.etag, record.last_modified)
-    return (min(record.size, place.beside("part").stat().st_size) if validator.condition else 0), validator
+    return (min(record.size, entry.beside("part").stat().st_size) if validator.condition else 0), validator
 
 
-def _receive(answer: Answer, place: _Place) -> tuple[str, int]:
+def _receive(response: FileResponse, entry: _CacheEntry) -> tuple[str, int]:
     """Write what comes behind what is kept; its digest and length, both of the whole."""
-    part = place.beside("part")
-    with part.open("r+b") if answer.start else part.open("w+b") as file:
-        file.truncate(answer.start)
+    part = entry.beside("part")
+    with part.open("r+b") if response.start else part.open("w+b") as file:
+        file.truncate(response.start)
         digest = hashlib.file_digest(file, "sha256")
-        file.seek(answer.start)
+        file.seek(response.start)
 
         def keep() -> int:
             # Recorded only when on disk: after a power failure, a part may be longer than what is true of it.
             file.flush()
             os.fsync(file.fileno())
-            _Record.of(answer, place.url, size=file.tell(), sha256="").write(place.beside("part.json"))
+            _CacheRecord.of(response, entry.url, size=file.tell(), sha256="").write(entry.beside("part.json"))
             return file.tell()
 
         kept = keep()
-        with _bar(place.file.name, done=kept, total=answer.size) as advance:
+        with _bar(entry.file.name, done=kept, total=response.size) as advance:
             try:
-                for piece in answer.pieces():
-                    file.write(piece)
-                    digest.update(piece)
-                    advance(len(piece))
-                    if file.tell() - kept >= KEEP_EVERY:
+                for chunk in response.chunks():
+                    file.write(chunk)
+                    digest.update(chunk)
+                    advance(len(chunk))
+                    if file.tell() - kept >= FSYNC_EVERY:
                         kept = keep()
             finally:
                 kept = keep()

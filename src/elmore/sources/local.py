@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmore.errors import ElmoreError, NotFound, shortened
-from elmore.sources.location import (
+from elmore.sources.model_location import (
     OPTIONS,
     WEIGHTS,
     ModelLocation,
@@ -36,7 +36,7 @@ _CHECKPOINT_FILE = re.compile(r"(?P<prefix>.+)\.(index|meta|data-\d{5}-of-\d{5})
 def find_local(name: str) -> ModelLocation | None:
     """What lies at this path, or None where nothing does."""
     path = local_path(name)
-    with _refusals_explained(name):
+    with _explain_os_errors(name):
         if not name:
             raise NotFound("the name of the model is empty")
         if path.is_dir():
@@ -53,7 +53,7 @@ def find_local(name: str) -> ModelLocation | None:
 def find_file(name: str) -> Path | None:
     """The file at this path, or None where there is none."""
     path = local_path(name)
-    with _refusals_explained(name):
+    with _explain_os_errors(name):
         return path if path.is_file() else None
 
 
@@ -73,7 +73,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _refusals_explained(name: str) -> Iterator[None]:
+def _explain_os_errors(name: str) -> Iterator[None]:
     try:
         yield
     except ElmoreError:

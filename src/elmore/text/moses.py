@@ -166,7 +166,10 @@ def _with_cuttable_scripts(text: str) -> str:
     return _IDEOGRAPHIC.sub(_SYMBOL, _HANGUL.sub(_LETTER, text))
 
 
-_FINAL_STOP = re.compile(r"(?:[^\W\d_]|\S*\.[a-z]{2,})\.")
+# Not any small letters behind a stop: "cand.jur." is an abbreviation.
+_FINAL_STOP = re.compile(
+    r"(?:[^\W\d_]|\S*\w\.(?:com|org|net|edu|gov|mil|info|[a-z]{2}|html?|txt|pdf|csv|json|xml|jpg|png|exe|py))\."
+)
 _CLOSING = frozenset("\"'”’»)]}")
 
 

@@ -1,34 +1,39 @@
-"""Sentences out of files, one by one, however large the file.
+"""Sentences out of files, one by one, however large the files.
 
-text       running text, a paragraph a line: split into sentences, then into words in the model's style
+text       running text: its paragraphs are split into sentences, then into words in the model's style
 tokenized  a sentence a line, its words separated by blanks: taken as they are
 conllu     the syntactic words of a treebank: neither its multiword tokens (1-2) nor its empty nodes (1.1)
+conll      a word a line among other columns, blank lines between sentences: CoNLL-2000, 2003, X, 2009 and their kin
 fasta      proteins, every residue a word, in capitals; a final `*`, which marks the end and no residue, is left out
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, get_args
 
-from elmore.errors import InputError
+from elmore.errors import InputError, shortened
+from elmore.text.column_files import ColumnSentence, Row, column_sentences, conllu_sentences
+from elmore.text.paragraphs import NumberedLines, Paragraphs, read_paragraphs
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer, split_at_blanks
 from elmore.text_files import DecodingErrors, name_of, read_lines
 
-InputFormat = Literal["text", "tokenized", "conllu", "fasta"]
+InputFormat = Literal["text", "tokenized", "conllu", "conll", "fasta"]
 
 
-class Sentence(NamedTuple):
+class SourceSentence(NamedTuple):
     """A sentence of a file."""
 
     words: list[str]
     label: str  # sent_id in CoNLL-U, the identifier in FASTA, "" elsewhere
     line: int  # where it starts in the file, from 1
     digest: str  # of the input up to the end of this sentence: a job that goes on knows its input by it
+    source: str  # the file, as it was named; "-" is standard input
+    columns: tuple[Row, ...] = ()  # of files with columns, all those of each word
 
 
 class ReadingPosition(NamedTuple):
@@ -39,41 +44,35 @@ class ReadingPosition(NamedTuple):
 
 
 def read_sentences(
-    path: str | Path,
+    paths: str | Path | Sequence[str | Path],
     *,
-    format: InputFormat | None = None,  # noqa: A002  # as the command line calls it
     style: TextStyle,
+    format: InputFormat | None = None,  # noqa: A002  # as the command line calls it
     split: bool = True,
+    paragraphs: Paragraphs | None = None,
     errors: DecodingErrors = "strict",
     shard: tuple[int, int] | None = None,
     after: ReadingPosition = ReadingPosition(),  # noqa: B008  # nothing can change it
-) -> Iterator[tuple[int, Sentence]]:
-    """Give each sentence of a file with its number, from 0.
+) -> Iterator[tuple[int, SourceSentence]]:
+    """Give each sentence of a file, or of several one after another, with its number, from 0.
 
-    Without a `format` the file's name decides: `.conllu` and `.conll`, `.fasta`, `.fa` and `.faa`, else text. Of text,
+    Without a `format` each file's name decides: `.conllu`, `.conll`, `.fasta`, `.fa` and `.faa`, else text.
+    Of text, `paragraphs` says whether a line is a paragraph or goes on until a blank one; None finds out.
     `split=False` makes every line one sentence, blank ones too, so that lines and sentences agree. `shard=(3, 8)` gives
-    the third of eight parts, the sentences whose number leaves 2 when divided by 8; numbers stay those of the file.
+    the third of eight parts, the sentences whose number leaves 2 when divided by 8; numbers stay those of the whole.
     `after` leaves out what was read before, which costs no tokenising; an input that begins otherwise is an error.
     """
     part, parts = shard or (1, 1)
     if not 1 <= part <= parts:
         raise InputError(f"there is no part {part}/{parts}; parts are numbered 1/{parts} to {parts}/{parts}")
-    tokenizer = Tokenizer(style)
-    name = name_of(path)
-    lines = enumerate(read_lines(path, errors=errors), start=1)
-    match format or format_of(path):
-        case "text":
-            found = _split_lines(lines, style) if split else _whole_lines(lines)
-            wanted = _part(found, part, parts, after, name)
-            return _with_words(wanted, lambda text: tokenizer.tokenize(text).words)
-        case "tokenized":
-            return _with_words(_part(_whole_lines(lines), part, parts, after, name), split_at_blanks)
-        case "conllu":
-            return _with_words(_part(_trees(lines, name), part, parts, after, name), list)
-        case "fasta":
-            return _with_words(_part(_proteins(lines, name), part, parts, after, name), list)
-        case other:
-            raise InputError(f"the format is to be text, tokenized, conllu or fasta, and is {other!r}")
+    if format is not None and format not in get_args(InputFormat):
+        raise InputError(f"the format is to be text, tokenized, conllu, conll or fasta, and is {format!r}")
+    if paragraphs == "blank-line" and not split:
+        raise InputError("without splitting every line is a sentence, so paragraphs cannot go on until a blank line")
+    files = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors)
+    readers = (_reader(file, format or format_of(file), settings) for file in files)
+    return _part(readers, part, parts, after, shortened([name_of(file) for file in files]))
 
 
 def format_of(path: str | Path) -> InputFormat:
@@ -84,49 +83,89 @@ def format_of(path: str | Path) -> InputFormat:
     """
     name = PurePath(path)
     suffix = (name.with_suffix("") if name.suffix.lower() in (".gz", ".xz", ".bz2", ".zst") else name).suffix.lower()
-    if suffix in (".conllu", ".conll"):
-        return "conllu"
-    return "fasta" if suffix in (".fasta", ".fa", ".faa") else "text"
+    return _FORMATS.get(suffix, "text")
 
 
-_Lines = Iterator[tuple[int, str]]
-_Source = TypeVar("_Source", str, list[str])
-# Sentences whose words were not looked for yet (in another machine's part they never are), with label and line.
-_Found = Iterator[tuple[_Source, str, int]]
+_FORMATS: dict[str, InputFormat] = {
+    ".conllu": "conllu",
+    ".conll": "conll",
+    ".fasta": "fasta",
+    ".fa": "fasta",
+    ".faa": "fasta",
+}
 
 
-class _Wanted(NamedTuple, Generic[_Source]):
-    number: int
-    source: _Source
+class _Settings(NamedTuple):
+    tokenizer: Tokenizer
+    split: bool
+    paragraphs: Paragraphs | None
+    errors: DecodingErrors
+
+
+class _Unread(NamedTuple):
+    """A sentence whose words were not looked for yet; in another machine's part they never are."""
+
+    text: str
     label: str
     line: int
-    digest: str
 
 
-def _with_words(
-    wanted: Iterator[_Wanted[_Source]], words_of: Callable[[_Source], list[str]]
-) -> Iterator[tuple[int, Sentence]]:
-    for number, source, label, line, digest in wanted:
-        yield number, Sentence(words_of(source), label, line, digest)
+class _Reader(NamedTuple):
+    """A file's sentences, and how their words are found."""
+
+    source: str
+    sentences: Iterator[_Unread] | Iterator[ColumnSentence]
+    words_of: Callable[[str], list[str]]
+
+
+def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # noqa: A002
+    name = name_of(file)
+    lines = enumerate(read_lines(file, errors=settings.errors), start=1)
+    match format:
+        case "text":
+            tokenizer = settings.tokenizer
+            found = _split_paragraphs(lines, settings, name) if settings.split else _whole_lines(lines)
+            return _Reader(file, found, lambda text: tokenizer.tokenize(text).words)
+        case "tokenized":
+            return _Reader(file, _whole_lines(lines), split_at_blanks)
+        case "conllu":
+            return _Reader(file, conllu_sentences(lines, name=name), list)
+        case "conll":
+            return _Reader(file, column_sentences(lines, name=name), list)
+        case "fasta":
+            return _Reader(file, _proteins(lines, name), list)
 
 
 def _part(
-    found: _Found[_Source], part: int, parts: int, after: ReadingPosition, name: str
-) -> Iterator[_Wanted[_Source]]:
+    readers: Iterator[_Reader], part: int, parts: int, after: ReadingPosition, name: str
+) -> Iterator[tuple[int, SourceSentence]]:
     """The sentences of one part, past those that were read before, each with the digest of all up to it."""
     digest, read = b"", 0
-    for number, (source, label, line) in enumerate(found):
-        text = source if isinstance(source, str) else "\0".join(source)
-        digest = blake2b(digest + f"{text}\0\0{label}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if number % parts != part - 1:
-            continue
-        read += 1
-        if read > after.sentences:
-            yield _Wanted(number, source, label, line, digest.hex())
-        elif read == after.sentences and digest.hex() != after.digest:
-            raise _changed(name, after)
+    numbers = count()
+    for reader in readers:
+        for sentence in reader.sentences:
+            text = sentence.text if isinstance(sentence, _Unread) else "\0".join(sentence.words)
+            known = f"{text}\0\0{sentence.label}".encode("utf-8", "surrogatepass")
+            digest = blake2b(digest + known, digest_size=16).digest()
+            number = next(numbers)
+            if number % parts != part - 1:
+                continue
+            read += 1
+            if read > after.sentences:
+                yield number, _with_words(sentence, reader, digest.hex())
+            elif read == after.sentences and digest.hex() != after.digest:
+                raise _changed(name, after)
     if read < after.sentences:
         raise _changed(name, after)
+
+
+def _with_words(sentence: _Unread | ColumnSentence, reader: _Reader, digest: str) -> SourceSentence:
+    if isinstance(sentence, _Unread):
+        words = reader.words_of(sentence.text)
+        return SourceSentence(words, sentence.label, sentence.line, digest, reader.source)
+    return SourceSentence(
+        sentence.words, sentence.label, sentence.line, digest, reader.source, columns=sentence.columns
+    )
 
 
 def _changed(name: str, after: ReadingPosition) -> InputError:
@@ -136,62 +175,30 @@ def _changed(name: str, after: ReadingPosition) -> InputError:
     )
 
 
-def _whole_lines(lines: _Lines) -> _Found[str]:
+def _whole_lines(lines: NumberedLines) -> Iterator[_Unread]:
     for number, line in lines:
-        yield line, "", number
+        yield _Unread(line, "", number)
 
 
-def _split_lines(lines: _Lines, style: TextStyle) -> _Found[str]:
-    for number, line in lines:
-        for sentence in split_sentences(line, language=style.language, version=style.tokenizer_version):
-            yield sentence.text, "", number
-
-
-_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*?)\s*")
-_OTHER_ID = re.compile(r"[0-9]+[-.][0-9]+")  # a multiword token or an empty node
-
-
-def _trees(lines: _Lines, name: str) -> _Found[list[str]]:
-    """The words of CoNLL-U sentences, which blank lines separate."""
-    words: list[str] = []
-    label, start = "", 0
-    for number, line in chain(lines, [(0, "")]):
-        if not line.strip():
-            if words:
-                yield words, label, start
-            words, label, start = [], "", 0
-            continue
-        start = start or number
-        if line.startswith("#"):
-            label = found[1] if (found := _SENT_ID.fullmatch(line)) else label
-            continue
-        identity, *columns = line.split("\t")
-        if len(columns) != 9:
-            raise InputError(
-                f"{name}, line {number}: CoNLL-U has 10 columns with tabs between them, and here are {len(columns) + 1}"
-            )
-        if _OTHER_ID.fullmatch(identity):
-            continue
-        if identity != str(len(words) + 1):
-            raise InputError(
-                f"{name}, line {number}: word {len(words) + 1} is due here, and its number is {identity!r}"
-            )
-        if not columns[0]:
-            raise InputError(f"{name}, line {number}: the word (second column) is missing")
-        words.append(columns[0])
+def _split_paragraphs(lines: NumberedLines, settings: _Settings, name: str) -> Iterator[_Unread]:
+    style = settings.tokenizer.style
+    for paragraph in read_paragraphs(lines, paragraphs=settings.paragraphs, name=name):
+        found = split_sentences(paragraph.text, language=style.language, version=style.tokenizer_version)
+        for sentence in found:
+            yield _Unread(sentence.text, "", paragraph.line_at(sentence.start))
 
 
 _NO_RESIDUE = re.compile("[^A-Za-z]")
 
 
-def _proteins(lines: _Lines, name: str) -> _Found[str]:
+def _proteins(lines: NumberedLines, name: str) -> Iterator[_Unread]:
     """The sequences of a FASTA file, each under its header."""
     parts: list[str] = []
     label, start = "", 0
     for number, line in chain(lines, [(0, ">")]):
         if line.startswith(">"):
             if start:
-                yield "".join(parts).removesuffix("*"), label, start
+                yield _Unread("".join(parts).removesuffix("*"), label, start)
             parts, label, start = [], next(iter(line[1:].split()), ""), number
             continue
         residues = "".join(line.split())

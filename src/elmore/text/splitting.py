@@ -1,14 +1,16 @@
-"""A paragraph becomes sentences (library: sentencex), and every sentence knows where it stood."""
+"""A paragraph, or a whole text, becomes sentences (library: sentencex), and every sentence knows where it stood."""
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from elmore.text.style import TOKENIZER_VERSION
+from elmore.text.paragraphs import Paragraphs, settle
+from elmore.text.style import TOKENIZER_VERSION, TextStyle
 
 
 class SentenceSpan(NamedTuple):
-    """A sentence, and the characters [start, end) of the paragraph it is."""
+    """A sentence, in one line, and the characters [start, end) of the text it was cut from."""
 
     text: str
     start: int
@@ -35,6 +37,38 @@ def split_sentences(text: str, *, language: str = "en", version: int = TOKENIZER
             start = first + piece.index(sentence)
             sentences.append(SentenceSpan(sentence, start, start + len(sentence)))
     return sentences
+
+
+def split_text(text: str, *, style: TextStyle, paragraphs: Paragraphs | None = None) -> list[SentenceSpan]:
+    r"""Cut a text of any number of paragraphs into its sentences, in a model's style.
+
+    Every line is a paragraph, or lines go on until a blank one; None finds out which (see `paragraphs`).
+
+    >>> split_text("A title\nI took a bow. Why?", style=TextStyle())[1:]
+    [SentenceSpan(text='I took a bow.', start=8, end=21), SentenceSpan(text='Why?', start=22, end=26)]
+    """
+    lines = enumerate(text.split("\n"), start=1)
+    settled, _ = settle(lines, paragraphs=paragraphs, name="the text")
+    border = _LINE_END if settled == "line" else _BLANK_LINES
+    return [
+        SentenceSpan(sentence.text, start + sentence.start, start + sentence.end)
+        for start, end in _between(border, text)
+        for sentence in split_sentences(
+            text[start:end].translate(_AS_BLANKS), language=style.language, version=style.tokenizer_version
+        )
+    ]
+
+
+_LINE_END = re.compile(r"\n")
+_BLANK_LINES = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_AS_BLANKS = {ord("\r"): " ", ord("\n"): " "}
+
+
+def _between(border: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """The stretches that the borders leave."""
+    borders = [found.span() for found in border.finditer(text)]
+    starts, ends = [0, *(end for _, end in borders)], [*(start for start, _ in borders), len(text)]
+    return zip(starts, ends, strict=True)
 
 
 # An initial before one of these spaces, as in "L .", stops the splitter's program with a panic; and lone surrogates

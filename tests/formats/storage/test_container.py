@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmore.errors import ElmoreError, FormatError, NotFound
-from elmore.formats.storage.container import Container, Files, Overlay, open_container
+from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
 
 CONTENT = {"options.json": b"{}", "weights.hdf5": b"\x89HDF" + bytes(range(256)), "vocabulary/tokens.txt": b"a\nb\n"}
 
@@ -129,7 +129,7 @@ def test_a_folder_is_listed_two_levels_deep(tmp_path: Path) -> None:
 
 def test_files_may_lie_apart_and_be_called_something_else(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"1")
-    container = Files({"options.json": tmp_path / "one", "weights.hdf5": tmp_path / "absent"})
+    container = FileContainer({"options.json": tmp_path / "one", "weights.hdf5": tmp_path / "absent"})
     assert container.read("options.json") == b"1"
     with pytest.raises(NotFound, match=r"weights\.hdf5: no such file"):
         container.read("weights.hdf5")
@@ -138,7 +138,7 @@ def test_files_may_lie_apart_and_be_called_something_else(tmp_path: Path) -> Non
 def test_a_file_laid_over_a_container_replaces_the_one_below(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
     below = open_container(as_zip(tmp_path, CONTENT))
-    container: Container = Overlay(below, {"vocab.txt": tmp_path / "mine", "options.json": tmp_path / "mine"})
+    container: Container = OverlayContainer(below, {"vocab.txt": tmp_path / "mine", "options.json": tmp_path / "mine"})
     assert container.names() == ["vocab.txt", "options.json", "weights.hdf5", "vocabulary/tokens.txt"]
     assert container.read("vocab.txt") == container.read("options.json") == b"mine"
     assert container.read("weights.hdf5") == CONTENT["weights.hdf5"]

@@ -13,7 +13,7 @@ from elmore import load
 from elmore.config import SMALL, ModelConfig, tensor_shapes
 from elmore.errors import FormatError
 from elmore.formats import Checkpoint, write_checkpoint
-from elmore.formats.storage.int8 import SCALE, narrowed, widened
+from elmore.formats.storage.int8 import SCALE, dequantize, quantize
 from elmore.model import Model, model_of, save
 from elmore.text.vocabulary import Vocabulary
 from reference.strategies import patiently, seeds
@@ -53,8 +53,8 @@ def random_tensors(seed: int) -> dict[str, torch.Tensor]:
 @given(seeds)
 def test_no_number_moves_by_more_than_half_a_step(seed):
     tensors = random_tensors(seed)
-    packed = narrowed(tensors)
-    again = widened(packed)
+    packed = quantize(tensors)
+    again = dequantize(packed)
     assert again.keys() == tensors.keys()
     for name, tensor in tensors.items():
         if name not in SCALES:
@@ -71,18 +71,18 @@ def test_no_number_moves_by_more_than_half_a_step(seed):
 
 
 def test_biases_stay_as_they_are_even_those_with_a_row_for_each_direction():
-    packed = narrowed(random_tensors(1))
+    packed = quantize(random_tensors(1))
     assert {name for name in packed if packed[name].dtype == torch.int8} == set(SCALES)
     assert packed.keys() == SHAPES.keys() | {name + SCALE for name in SCALES}
 
 
 def test_zeros_stay_zeros():
-    assert (widened(narrowed({"w": torch.zeros(2, 3)}))["w"] == 0).all()
+    assert (dequantize(quantize({"w": torch.zeros(2, 3)}))["w"] == 0).all()
 
 
 def test_what_is_not_int8_passes_even_under_a_name_that_looks_like_a_scale():
     tensors = {"x": torch.ones(2), "x.scale": torch.ones(3), "y.scale": torch.ones(1)}
-    assert widened(tensors).keys() == tensors.keys()
+    assert dequantize(tensors).keys() == tensors.keys()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_is_not_int8_passes_even_under_a_name_that_looks_like_a_scale():
 def test_scales_that_do_not_fit_are_refused_before_they_are_multiplied(scale):
     tensors = {"w": torch.ones(3, 4, dtype=torch.int8)} | ({} if scale is None else {"w.scale": scale})
     with pytest.raises(FormatError, match=r"w holds int8 numbers, and w\.scale is missing or does not fit"):
-        widened(tensors)
+        dequantize(tensors)
 
 
 def random_model(config: ModelConfig, *, classes: int = 0) -> Model:
@@ -121,7 +121,7 @@ def test_a_folder_in_int8_is_written_and_read_like_any_other(tmp_path: Path, tin
     again = load(tmp_path / "small")
     assert again.config == tiny_model.config
     stored = load_file(tmp_path / "small" / "model.safetensors")
-    expected = widened(narrowed(tiny_model.network.state_dict()))
+    expected = dequantize(quantize(tiny_model.network.state_dict()))
     for name, tensor in again.network.state_dict().items():
         assert torch.equal(tensor, expected[name])
     assert stored["lstm.0.input"].dtype == torch.int8

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from elmore.errors import FormatError
 from elmore.formats.storage import torch_files
-from elmore.formats.storage.container import Files
+from elmore.formats.storage.container import FileContainer
 from elmore.formats.storage.torch_files import load_tensors
 
 EITHER_LAYOUT = pytest.mark.parametrize("as_zip", [False, True], ids=["old layout", "zip"])
@@ -35,7 +35,7 @@ def load(tmp_path: Path) -> Callable[[bytes], dict[str, Tensor]]:
 
     def write_and_load(data: bytes) -> dict[str, Tensor]:
         (tmp_path / "w.th").write_bytes(data)
-        return load_tensors(Files({"w.th": tmp_path / "w.th"}), "w.th")
+        return load_tensors(FileContainer({"w.th": tmp_path / "w.th"}), "w.th")
 
     return write_and_load
 
@@ -76,7 +76,7 @@ def test_a_dictionary_that_contains_itself_ends(load: Load) -> None:
 
 def test_a_file_saved_on_a_gpu_is_read_without_one(fixtures: Path) -> None:
     folder = fixtures / "elmoformanylangs" / "elmo_word_char"
-    files = Files({name: folder / name for name in ("encoder.pkl", "encoder_cuda_storage.pkl")})
+    files = FileContainer({name: folder / name for name in ("encoder.pkl", "encoder_cuda_storage.pkl")})
     plain, tagged = load_tensors(files, "encoder.pkl"), load_tensors(files, "encoder_cuda_storage.pkl")
     assert plain.keys() == tagged.keys()
     assert all(torch.equal(plain[name], tagged[name]) for name in plain)

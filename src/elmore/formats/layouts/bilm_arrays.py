@@ -19,7 +19,7 @@ from torch import Tensor
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import FormatError, shortened
 from elmore.formats.layouts.options import config_from_options
-from elmore.formats.storage.finite import check_finite
+from elmore.formats.storage.tensor_checks import check_finite
 
 Shape = tuple[int, ...]
 Floats = NDArray[np.float32]

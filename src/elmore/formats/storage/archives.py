@@ -21,24 +21,24 @@ from typing import BinaryIO, NamedTuple, TypeVar, cast
 from elmore.errors import ElmoreError, FormatError, NotFound, error_context, shortened
 
 # Weights hardly shrink when packed, so that far less than this is seen in honest archives.
-_MOST_UNPACKED = 200  # times the size of the archive
-_ALWAYS_ALLOWED = 64 << 20
-_BOMB = f"would unpack to more than {_MOST_UNPACKED} times its size; that is no model"
+_MAX_EXPANSION = 200  # times the size of the archive
+_EXPANSION_ALLOWANCE = 64 << 20
+_BOMB = f"would unpack to more than {_MAX_EXPANSION} times its size; that is no model"
 
 T = TypeVar("T")
 
 
-class Zip:
+class ZipContainer:
     """The files in a zip archive."""
 
     def __init__(self, path: Path) -> None:
         self.archive = path
         self.where = str(path)
-        with unpacked(self.where), error_context(path), zipfile.ZipFile(path) as archive:
+        with explain_unpacking_errors(self.where), error_context(path), zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-            if sum(member.file_size for member in members) > _most_bytes(path):
+            if sum(member.file_size for member in members) > _max_unpacked_bytes(path):
                 raise FormatError(_BOMB)
-        self.members = _below_common_folder({member.filename: member for member in members})
+        self.members = _strip_common_folder({member.filename: member for member in members})
 
     def names(self) -> list[str]:
         return list(self.members)
@@ -50,7 +50,7 @@ class Zip:
             raise FormatError(f"{name}: packed by another method than deflate; unpack the archive first")
         if member.flag_bits & 1:
             raise FormatError(f"{name}: encrypted; unpack the archive with its password first")
-        with unpacked(name), zipfile.ZipFile(self.archive) as archive:
+        with explain_unpacking_errors(name), zipfile.ZipFile(self.archive) as archive:
             return archive.read(member)
 
     def open(self, name: str) -> BinaryIO:
@@ -61,27 +61,27 @@ class Zip:
         return None
 
 
-class Tar:
+class TarContainer:
     """The files in a tar archive, compressed or not."""
 
     def __init__(self, path: Path) -> None:
         self.archive = path
         self.where = str(path)
         spans: dict[str, _Span] = {}
-        with unpacked(self.where), error_context(path), _opened(path) as stream:
-            guarded = _Guarded(stream, _most_bytes(path))
+        with explain_unpacking_errors(self.where), error_context(path), _opened(path) as stream:
+            guarded = _BoundedStream(stream, _max_unpacked_bytes(path))
             with tarfile.open(fileobj=cast(BinaryIO, guarded), mode="r:") as archive:
                 for member in archive:
                     if member.isfile() and not member.issparse() and member.size >= 0:
                         spans[member.name] = _Span(member.offset_data, member.size)
-        self.spans = _below_common_folder(spans)
+        self.spans = _strip_common_folder(spans)
 
     def names(self) -> list[str]:
         return list(self.spans)
 
     def read(self, name: str) -> bytes:
         span = lookup(self.spans, name)
-        with unpacked(name), _opened(self.archive) as stream:
+        with explain_unpacking_errors(name), _opened(self.archive) as stream:
             stream.seek(span.start)
             content = stream.read(span.size)
         if len(content) != span.size:
@@ -96,22 +96,22 @@ class Tar:
         return None
 
 
-def open_archive(path: Path) -> Zip | Tar | None:
+def open_archive(path: Path) -> ZipContainer | TarContainer | None:
     """The archive at a path, known by its first bytes; None if it is none."""
-    with unpacked(str(path)):
+    with explain_unpacking_errors(str(path)):
         with path.open("rb") as file:
             head = file.read(4)
         if head in (b"PK\3\4", b"PK\5\6"):
-            archive = Zip(path)
+            archive = ZipContainer(path)
             # torch.save writes zip archives too; such a file is one thing, and for torch to read.
             return None if {"data.pkl", "version"} <= set(archive.names()) else archive
         with _opened(path) as stream:
             is_tar = stream.read(262).endswith(b"ustar")
-        return Tar(path) if is_tar else None
+        return TarContainer(path) if is_tar else None
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
+def explain_read_errors(name: str) -> Iterator[None]:
     """Say by the file's name if the system does not let it be read."""
     try:
         yield
@@ -126,10 +126,10 @@ def readable(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def unpacked(name: str) -> Iterator[None]:
+def explain_unpacking_errors(name: str) -> Iterator[None]:
     """Say by the file's name whatever goes wrong while it is unpacked."""
     try:
-        with readable(name):
+        with explain_read_errors(name):
             yield
     except ElmoreError:
         raise
@@ -165,7 +165,7 @@ class _Span(NamedTuple):
     size: int
 
 
-class _Guarded:
+class _BoundedStream:
     """A stream that is read forwards, and not beyond its bound.
 
     tarfile asks for whatever an archive says, and can be led in a circle by one with sizes below zero.
@@ -192,8 +192,8 @@ class _Guarded:
             raise FormatError(_BOMB)
 
 
-def _most_bytes(path: Path) -> int:
-    return _MOST_UNPACKED * path.stat().st_size + _ALWAYS_ALLOWED
+def _max_unpacked_bytes(path: Path) -> int:
+    return _MAX_EXPANSION * path.stat().st_size + _EXPANSION_ALLOWANCE
 
 
 _UNPACKERS: dict[bytes, Callable[[Path], object]] = {
@@ -210,7 +210,7 @@ def _opened(path: Path) -> BinaryIO:
     return cast(BinaryIO, unpack(path)) if unpack else path.open("rb")
 
 
-def _below_common_folder(files: Mapping[str, T]) -> dict[str, T]:
+def _strip_common_folder(files: Mapping[str, T]) -> dict[str, T]:
     """Files by their names below the folder that holds them all; what macOS adds to archives is left out."""
     tidy = {posixpath.normpath(name.replace("\\", "/")): file for name, file in files.items()}
     real = [name for name in tidy if not name.startswith("__MACOSX/") and posixpath.basename(name)[:2] != "._"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from elmore.errors import NotFound
-from elmore.formats.storage.archives import lookup, open_archive, readable
+from elmore.formats.storage.archives import explain_read_errors, lookup, open_archive
 
 
 class Container(Protocol):
@@ -40,13 +40,13 @@ def open_container(path: Path) -> Container:
         return folder(path)
     if not path.is_file():
         raise NotFound(f"{path}: no such file or folder")
-    return open_archive(path) or Files({path.name: path})
+    return open_archive(path) or FileContainer({path.name: path})
 
 
-class Files:
+class FileContainer:
     """Files named one by one, wherever they lie.
 
-    >>> Files({"options.json": Path("a/options.json"), "weights.hdf5": Path("b/seqvec.hdf5")}).where
+    >>> FileContainer({"options.json": Path("a/options.json"), "weights.hdf5": Path("b/seqvec.hdf5")}).where
     'a/options.json and b/seqvec.hdf5'
     """
 
@@ -58,31 +58,31 @@ class Files:
         return list(self.files)
 
     def read(self, name: str) -> bytes:
-        with readable(name):
+        with explain_read_errors(name):
             return lookup(self.files, name).read_bytes()
 
     def open(self, name: str) -> BinaryIO:
-        with readable(name):
+        with explain_read_errors(name):
             return lookup(self.files, name).open("rb")
 
     def path(self, name: str) -> Path | None:
         return lookup(self.files, name)
 
 
-def folder(path: Path) -> Files:
+def folder(path: Path) -> FileContainer:
     """The files in a folder and in its folders; what lies deeper belongs to no model."""
-    with readable(str(path)):
+    with explain_read_errors(str(path)):
         entries = [path, *(entry for entry in path.iterdir() if entry.is_dir())]
         found = [file for entry in entries for file in entry.iterdir() if file.is_file()]
-    return Files({file.relative_to(path).as_posix(): file for file in sorted(found)}, where=str(path))
+    return FileContainer({file.relative_to(path).as_posix(): file for file in sorted(found)}, where=str(path))
 
 
-class Overlay:
+class OverlayContainer:
     """A container with further files laid over it: they come first, and replace those of the same name."""
 
     def __init__(self, below: Container, files: Mapping[str, Path]) -> None:
         self.below = below
-        self.above = Files(files)
+        self.above = FileContainer(files)
         self.where = below.where
 
     def names(self) -> list[str]:

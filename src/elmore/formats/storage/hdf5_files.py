@@ -22,10 +22,10 @@ from elmore.formats.storage.hdf5_structure import (
     DATATYPE,
     FILTERS,
     LAYOUT,
+    BoundedReader,
     Header,
-    Structure,
-    headers,
-    tree,
+    btree_leaves,
+    object_headers,
     unpack,
 )
 
@@ -34,17 +34,17 @@ Floats = NDArray[np.floating[Any]]
 
 _UNDEFINED = 2**64 - 1  # the address of what is not there
 _HIGHEST_RANK = 8
-_DENSEST = 1032  # bytes that gzip can make of one
+_MAX_DEFLATE_RATIO = 1032  # bytes that gzip can make of one
 _GZIP, _SHUFFLE = 1, 2
-_ANEW = "write the file anew, with h5py's defaults"
+_REWRITE = "write the file anew, with h5py's defaults"
 
 
 class StoredArray:
     """An array in a file; its values are read when asked for."""
 
-    def __init__(self, name: str, structure: Structure, header: Header) -> None:
+    def __init__(self, name: str, reader: BoundedReader, header: Header) -> None:
         self.name = name
-        self._structure = structure
+        self._reader = reader
         self._header = header
 
     @property
@@ -58,36 +58,36 @@ class StoredArray:
         with error_context(self.name):
             if not math.prod(shape):
                 raise FormatError(f"has shape {shape}, and so no values")
-            values = self._values(shape, _kind(self._message(DATATYPE)))
+            values = self._values(shape, _dtype_of(self._message(DATATYPE)))
         # What is too large for float32 becomes infinite, and is for the caller to refuse.
         with np.errstate(over="ignore"):
             return values.astype(np.float32, copy=False)
 
-    def _values(self, shape: Shape, kind: np.dtype[Any]) -> Floats:
+    def _values(self, shape: Shape, dtype: np.dtype[Any]) -> Floats:
         layout = self._message(LAYOUT)
         version, storage = unpack("BB", layout)
         if version == 3 and storage == 2:
-            return _in_chunks(self._structure, layout, _filters(self._header.get(FILTERS)), shape, kind)
+            return _read_chunked(self._reader, layout, _filters(self._header.get(FILTERS)), shape, dtype)
         if version in (3, 4) and storage == 1:
-            return _in_one_piece(self._structure, layout, shape, kind)
+            return _read_contiguous(self._reader, layout, shape, dtype)
         if version in (3, 4) and storage == 0:
-            return _in_header(layout, shape, kind)
-        raise FormatError(f"its values are stored in an unusual way; {_ANEW}")
+            return _read_compact(layout, shape, dtype)
+        raise FormatError(f"its values are stored in an unusual way; {_REWRITE}")
 
     def _message(self, kind: int) -> bytes:
         if kind not in self._header:
-            raise FormatError(f"its header is incomplete, or shares a part with others; {_ANEW}")
+            raise FormatError(f"its header is incomplete, or shares a part with others; {_REWRITE}")
         return self._header[kind]
 
 
 def list_arrays(file: BinaryIO) -> dict[str, StoredArray]:
     """All arrays of a file by their full names, as "CNN/W_cnn_0". The file must stay open while values are read."""
-    structure = Structure(file)
+    reader = BoundedReader(file)
     arrays: dict[str, StoredArray] = {}
-    for name, header in headers(structure):
+    for name, header in object_headers(reader):
         if name in arrays:
             raise FormatError(f"{name} is there twice; the file is damaged")
-        arrays[name] = StoredArray(name, structure, header)
+        arrays[name] = StoredArray(name, reader, header)
     return arrays
 
 
@@ -107,75 +107,77 @@ _FLOATS = {
 }
 
 
-def _kind(datatype: bytes) -> np.dtype[Any]:
+def _dtype_of(datatype: bytes) -> np.dtype[Any]:
     if unpack("B", datatype)[0] & 0xF != 1:
         raise FormatError("holds no floating-point numbers, and weights are such; is this another file?")
     bits, sign, *properties = unpack("xBBxIHHBBBBI", datatype)
     name = _FLOATS.get((sign, *properties))
     # All but the lowest bit, which tells the order of bytes, are the same in every IEEE float.
     if name is None or bits & ~1 != 0x20:
-        raise FormatError(f"holds floating-point numbers of an unusual kind; {_ANEW}")
+        raise FormatError(f"holds floating-point numbers of an unusual kind; {_REWRITE}")
     return np.dtype(f"{'>' if bits & 1 else '<'}{name}")
 
 
-def _in_header(layout: bytes, shape: Shape, kind: np.dtype[Any]) -> Floats:
+def _read_compact(layout: bytes, shape: Shape, dtype: np.dtype[Any]) -> Floats:
     (size,) = unpack("H", layout, 2)
-    _check_size(min(size, len(layout) - 4), shape, kind)
-    return np.frombuffer(layout[4 : 4 + size], kind).reshape(shape)
+    _check_size(min(size, len(layout) - 4), shape, dtype)
+    return np.frombuffer(layout[4 : 4 + size], dtype).reshape(shape)
 
 
-def _in_one_piece(structure: Structure, layout: bytes, shape: Shape, kind: np.dtype[Any]) -> Floats:
+def _read_contiguous(reader: BoundedReader, layout: bytes, shape: Shape, dtype: np.dtype[Any]) -> Floats:
     address, size = unpack("QQ", layout, 2)
-    _check_size(size, shape, kind)
+    _check_size(size, shape, dtype)
     if address == _UNDEFINED:
         raise FormatError("its values were never written")
-    return np.frombuffer(structure.values(address, size), kind).reshape(shape)
+    return np.frombuffer(reader.read_data(address, size), dtype).reshape(shape)
 
 
-def _check_size(size: int, shape: Shape, kind: np.dtype[Any]) -> None:
-    if size != math.prod(shape) * kind.itemsize:
+def _check_size(size: int, shape: Shape, dtype: np.dtype[Any]) -> None:
+    if size != math.prod(shape) * dtype.itemsize:
         raise FormatError(f"{size} bytes are stored, which do not make the shape {shape}; the file is damaged")
 
 
 class _Chunk(NamedTuple):
-    corner: Shape
+    offset: Shape
     address: int
     size: int  # in the file
-    left_out: int  # a bit for each filter that was not applied
+    filter_mask: int  # a bit for each filter that was not applied
 
 
-def _in_chunks(structure: Structure, layout: bytes, filters: list[int], shape: Shape, kind: np.dtype[Any]) -> Floats:
-    dimensions, root, *steps, itemsize = unpack(f"BQ{len(shape)}II", layout, 2)
-    if dimensions != len(shape) + 1 or itemsize != kind.itemsize or not all(steps):
+def _read_chunked(
+    reader: BoundedReader, layout: bytes, filters: list[int], shape: Shape, dtype: np.dtype[Any]
+) -> Floats:
+    dimensions, root, *chunk_shape, itemsize = unpack(f"BQ{len(shape)}II", layout, 2)
+    if dimensions != len(shape) + 1 or itemsize != dtype.itemsize or not all(chunk_shape):
         raise FormatError("its chunks are of another kind than itself; the file is damaged")
     if root == _UNDEFINED:
         raise FormatError("its values were never written")
-    chunks = _chunks(structure, root, tuple(steps), shape)
-    size = math.prod(steps) * itemsize
+    chunks = _chunks(reader, root, tuple(chunk_shape), shape)
+    size = math.prod(chunk_shape) * itemsize
     stored = [chunk.size for chunk in chunks]
-    if sum(stored) > structure.size or size > _DENSEST * (min(stored) + 1):
+    if sum(stored) > reader.size or size > _MAX_DEFLATE_RATIO * (min(stored) + 1):
         raise FormatError("its chunks are larger than the file can hold; the file is damaged")
-    values = np.empty(shape, kind)
+    values = np.empty(shape, dtype)
     for chunk in chunks:
-        content = _unfiltered(structure.values(chunk.address, chunk.size), filters, chunk.left_out, size, itemsize)
+        content = _unfiltered(reader.read_data(chunk.address, chunk.size), filters, chunk.filter_mask, size, itemsize)
         if len(content) != size:
-            raise FormatError(f"the chunk at {chunk.corner} has {len(content)} bytes of {size}; the file is damaged")
-        place = tuple(slice(at, at + step) for at, step in zip(chunk.corner, steps, strict=True))
+            raise FormatError(f"the chunk at {chunk.offset} has {len(content)} bytes of {size}; the file is damaged")
+        place = tuple(slice(at, at + step) for at, step in zip(chunk.offset, chunk_shape, strict=True))
         # A chunk at the edge reaches beyond the array.
         inside = tuple(slice(length) for length in values[place].shape)
-        values[place] = np.frombuffer(content, kind).reshape(steps)[inside]
+        values[place] = np.frombuffer(content, dtype).reshape(chunk_shape)[inside]
     return values
 
 
-def _chunks(structure: Structure, root: int, steps: Shape, shape: Shape) -> list[_Chunk]:
+def _chunks(reader: BoundedReader, root: int, chunk_shape: Shape, shape: Shape) -> list[_Chunk]:
     """All chunks of an array: one for each of its places."""
     chunks: dict[Shape, _Chunk] = {}
-    for leaf in tree(structure, root, kind=1, key=8 + 8 * len(steps) + 8):
-        size, left_out, *corner, _, address = unpack(f"II{len(steps)}QQQ", leaf)
-        if any(at % step or at >= length for at, step, length in zip(corner, steps, shape, strict=True)):
-            raise FormatError(f"a chunk lies at {corner}, which is none of its places; the file is damaged")
-        chunks[tuple(corner)] = _Chunk(tuple(corner), address, size, left_out)
-    if len(chunks) != math.prod(-(-length // step) for length, step in zip(shape, steps, strict=True)):
+    for leaf in btree_leaves(reader, root, kind=1, key=8 + 8 * len(chunk_shape) + 8):
+        size, filter_mask, *offset, _, address = unpack(f"II{len(chunk_shape)}QQQ", leaf)
+        if any(at % step or at >= length for at, step, length in zip(offset, chunk_shape, shape, strict=True)):
+            raise FormatError(f"a chunk lies at {offset}, which is none of its places; the file is damaged")
+        chunks[tuple(offset)] = _Chunk(tuple(offset), address, size, filter_mask)
+    if len(chunks) != math.prod(-(-length // step) for length, step in zip(shape, chunk_shape, strict=True)):
         raise FormatError("some of its values were never written")
     return list(chunks.values())
 
@@ -185,12 +187,14 @@ def _filters(message: bytes | None) -> list[int]:
         return []
     version, count = unpack("BB", message)
     if version != 1:
-        raise FormatError(f"its values are packed in an unusual way; {_ANEW}")
+        raise FormatError(f"its values are packed in an unusual way; {_REWRITE}")
     filters, start = [], 8
     for _ in range(count):
         number, name, _, parameters = unpack("HHHH", message, start)
         if number not in (_GZIP, _SHUFFLE):
-            raise FormatError(f"its values are packed by the filter {_FILTERS.get(number, number)}; {_ANEW}, or gzip")
+            raise FormatError(
+                f"its values are packed by the filter {_FILTERS.get(number, number)}; {_REWRITE}, or gzip"
+            )
         filters.append(number)
         start += 8 + name + 4 * (parameters + parameters % 2)
     return filters
@@ -199,10 +203,10 @@ def _filters(message: bytes | None) -> list[int]:
 _FILTERS = {3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf"}
 
 
-def _unfiltered(content: bytes, filters: list[int], left_out: int, size: int, itemsize: int) -> bytes:
+def _unfiltered(content: bytes, filters: list[int], filter_mask: int, size: int, itemsize: int) -> bytes:
     """A chunk's content as it was before the filters, which were applied in their order."""
     for number, name in reversed(list(enumerate(filters))):
-        if left_out >> number & 1:
+        if filter_mask >> number & 1:
             continue
         if name == _GZIP:
             try:

@@ -22,7 +22,7 @@ _LINK_INFO, _LINK, _CONTINUATION, _SYMBOL_TABLE = 2, 6, 16, 17
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _ROOT = 56  # where a superblock of version 0 has the table entry of the root group
 _BUDGET = 1 << 24  # bytes of structure; a published model has some thousands
-_PRICE = 64  # of any read, however short
+_READ_COST = 64  # of any read, however short
 _LONGEST_NAME = 255  # with those of all groups around it
 _ENTRY = 40  # bytes of a symbol table's entry
 _SHARED = 2  # flag: the message holds the address of another message
@@ -30,7 +30,7 @@ _SHARED = 2  # flag: the message holds the address of another message
 Header = dict[int, bytes]  # the first message of each kind
 
 
-class Structure:
+class BoundedReader:
     """Reads pieces of a file, as many as an honest one needs."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -40,12 +40,12 @@ class Structure:
 
     def read(self, address: int, size: int) -> bytes:
         """A piece of the structure."""
-        self.budget -= size + _PRICE
+        self.budget -= size + _READ_COST
         if self.budget < 0:
             raise FormatError("the file is damaged: its structure is larger than that of any model")
-        return self.values(address, size)
+        return self.read_data(address, size)
 
-    def values(self, address: int, size: int) -> bytes:
+    def read_data(self, address: int, size: int) -> bytes:
         """A piece of an array."""
         if address + size > self.size:
             raise FormatError(
@@ -67,16 +67,16 @@ def unpack(layout: str, content: bytes, start: int = 0) -> tuple[Any, ...]:
         raise FormatError("the file is damaged: a message is shorter than what it should hold") from None
 
 
-def headers(structure: Structure) -> Iterator[tuple[str, Header]]:
+def object_headers(reader: BoundedReader) -> Iterator[tuple[str, Header]]:
     """The arrays of a file: their full names, as "CNN/W_cnn_0", and their headers."""
-    waiting = [("", _root(structure))]
+    waiting = [("", _root(reader))]
     while waiting:
         name, address = waiting.pop()
-        header = _header(structure, address)
+        header = _header(reader, address)
         if len(name) > _LONGEST_NAME:
             raise FormatError("the file is damaged: its groups lead too deep, or their names are too long")
         if _SYMBOL_TABLE in header:
-            children = list(_symbols(structure, header[_SYMBOL_TABLE]))
+            children = list(_symbols(reader, header[_SYMBOL_TABLE]))
             waiting += [(f"{name}/{child}".lstrip("/"), place) for child, place in reversed(children)]
         elif _LINK_INFO in header or _LINK in header:
             raise FormatError(f"the group {name or '/'} is {_NEWER}")
@@ -84,27 +84,29 @@ def headers(structure: Structure) -> Iterator[tuple[str, Header]]:
             yield name, header
 
 
-def tree(structure: Structure, address: int, *, kind: int, key: int, level: int | None = None) -> Iterator[bytes]:
+def btree_leaves(
+    reader: BoundedReader, address: int, *, kind: int, key: int, level: int | None = None
+) -> Iterator[bytes]:
     """The leaves of a tree, each as its key of so many bytes followed by an address of 8."""
-    magic, its_kind, its_level, used = unpack("4sBBH16x", structure.read(address, 24))
+    magic, its_kind, its_level, used = unpack("4sBBH16x", reader.read(address, 24))
     if magic != b"TREE" or its_kind != kind or level not in (None, its_level):
         raise FormatError(f"the file is damaged: there is no tree at byte {address}")
-    entries = structure.read(address + 24, used * (key + 8) + key)
+    entries = reader.read(address + 24, used * (key + 8) + key)
     for start in range(0, used * (key + 8), key + 8):
         entry = entries[start : start + key + 8]
         if its_level == 0:
             yield entry
         else:
-            yield from tree(structure, *unpack("Q", entry[key:]), kind=kind, key=key, level=its_level - 1)
+            yield from btree_leaves(reader, *unpack("Q", entry[key:]), kind=kind, key=key, level=its_level - 1)
 
 
 _NEWER = "written in a newer layout of HDF5 than h5py's default; write the file anew without libver= or track_order="
 
 
-def _root(structure: Structure) -> int:
-    if structure.size < _ROOT + _ENTRY:
-        raise FormatError(f"not an HDF5 file, or cut short: it has only {structure.size} bytes")
-    start = structure.read(0, _ROOT + _ENTRY)
+def _root(reader: BoundedReader) -> int:
+    if reader.size < _ROOT + _ENTRY:
+        raise FormatError(f"not an HDF5 file, or cut short: it has only {reader.size} bytes")
+    start = reader.read(0, _ROOT + _ENTRY)
     if not start.startswith(_MAGIC):
         raise FormatError("not an HDF5 file; if it is the page of a failed download, fetch it again")
     version, address_size, length_size = start[8], start[13], start[14]
@@ -113,20 +115,20 @@ def _root(structure: Structure) -> int:
     base, _, end = unpack("QQQ", start, 24)
     if base != 0:
         raise FormatError("the file does not begin with its own start; it is damaged")
-    if end > structure.size:
-        raise FormatError(f"the file is cut short: it has {structure.size} bytes of {end}; fetch it again")
+    if end > reader.size:
+        raise FormatError(f"the file is cut short: it has {reader.size} bytes of {end}; fetch it again")
     return int(unpack("Q", start, _ROOT + 8)[0])
 
 
-def _header(structure: Structure, address: int) -> Header:
-    version, count, first = unpack("BxH4xI4x", structure.read(address, 16))
+def _header(reader: BoundedReader, address: int) -> Header:
+    version, count, first = unpack("BxH4xI4x", reader.read(address, 16))
     if version != 1:
-        newer = structure.read(address, 4) == b"OHDR"
+        newer = reader.read(address, 4) == b"OHDR"
         raise FormatError(f"the file is {_NEWER}" if newer else "the file is damaged: a header is none")
     blocks = [(address + 16, first)]
     header: Header = {}
     for start, length in blocks:  # grows while it is walked
-        block = structure.read(start, length)
+        block = reader.read(start, length)
         position = 0
         while count and position + 8 <= length:
             kind, size, flags = unpack("HHB", block, position)
@@ -142,19 +144,19 @@ def _header(structure: Structure, address: int) -> Header:
     return header
 
 
-def _symbols(structure: Structure, message: bytes) -> Iterator[tuple[str, int]]:
+def _symbols(reader: BoundedReader, message: bytes) -> Iterator[tuple[str, int]]:
     """What a group holds: names, and where their headers are."""
     root, heap = unpack("QQ", message)
-    magic, size, start = unpack("4s4xQ8xQ", structure.read(heap, 32))
+    magic, size, start = unpack("4s4xQ8xQ", reader.read(heap, 32))
     if magic != b"HEAP":
         raise FormatError(f"the file is damaged: there are no names at byte {heap}")
-    names = structure.read(start, size)
-    for leaf in tree(structure, root, kind=0, key=8):
+    names = reader.read(start, size)
+    for leaf in btree_leaves(reader, root, kind=0, key=8):
         (node,) = unpack("Q", leaf, 8)
-        magic, count = unpack("4s2xH", structure.read(node, 8))
+        magic, count = unpack("4s2xH", reader.read(node, 8))
         if magic != b"SNOD":
             raise FormatError(f"the file is damaged: there is no symbol table at byte {node}")
-        entries = structure.read(node + 8, count * _ENTRY)
+        entries = reader.read(node + 8, count * _ENTRY)
         for offset, address, cached in struct.iter_unpack("<QQI20x", entries):
             name = _name(names, offset)
             if cached == 2:

@@ -1,7 +1,7 @@
 """Weights in a quarter of the space: whole numbers from -127 to 127, and a scale for each unit of output.
 
-A matrix `x` is stored as `x` in int8 and `x.scale` in float32; it is widened again when it is read. Vectors and biases
-stay as they are: they are small, and every bit of a bias counts.
+A matrix `x` is stored as `x` in int8 and `x.scale` in float32; read back, it is float32 again. Vectors and biases stay
+as they are: they are small, and every bit of a bias counts.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from elmore.errors import FormatError
 SCALE = ".scale"
 
 
-def narrowed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def quantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Every matrix as int8 with its scales, the rest as it is.
 
-    >>> {name: tuple(t.shape) for name, t in narrowed({"w": torch.ones(3, 4), "b": torch.ones(3)}).items()}
+    >>> {name: tuple(t.shape) for name, t in quantize({"w": torch.ones(3, 4), "b": torch.ones(3)}).items()}
     {'w': (3, 4), 'w.scale': (3, 1), 'b': (3,)}
     """
     result: dict[str, Tensor] = {}
@@ -34,8 +34,8 @@ def narrowed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
-def widened(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What `narrowed` was given, save for rounding; tensors that are not int8 pass as they are."""
+def dequantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What `quantize` was given, save for rounding; tensors that are not int8 pass as they are."""
     narrow = {name for name, tensor in tensors.items() if tensor.dtype == torch.int8}
     result = {}
     for name, tensor in tensors.items():

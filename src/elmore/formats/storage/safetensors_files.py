@@ -1,4 +1,4 @@
-"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 that is widened to them."""
+"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 that is dequantized."""
 
 import os
 import re
@@ -11,33 +11,22 @@ from safetensors.numpy import save_file
 from safetensors.torch import load
 from torch import Tensor
 
-from elmore.errors import FormatError, error_context, shortened
-from elmore.formats.storage.archives import readable
+from elmore.errors import FormatError, error_context
+from elmore.formats.storage.archives import explain_read_errors
 from elmore.formats.storage.container import Container
-from elmore.formats.storage.finite import check_finite
-from elmore.formats.storage.int8 import widened
-
-Shape = tuple[int, ...]
+from elmore.formats.storage.int8 import dequantize
+from elmore.formats.storage.tensor_checks import check_finite
 
 
 def read_tensors(container: Container, name: str) -> dict[str, Tensor]:
     """All tensors of a file."""
-    with readable(name), error_context(name):
-        tensors = widened(_load(container, name))
+    with explain_read_errors(name), error_context(name):
+        tensors = dequantize(_load(container, name))
         for key, tensor in tensors.items():
             if tensor.dtype != torch.float32:
                 raise FormatError(f"{key} holds {tensor.dtype}; float32 is needed")
             check_finite(key, tensor)
         return tensors
-
-
-def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape]) -> None:
-    """Compare a few tensors with what they should be; the error names what does not fit."""
-    if tensors.keys() != shapes.keys():
-        raise FormatError(f"holds {shortened(sorted(tensors)) or 'nothing'} where {' and '.join(shapes)} should be")
-    for name, shape in shapes.items():
-        if tuple(tensors[name].shape) != shape:
-            raise FormatError(f"{name} has shape {tuple(tensors[name].shape)}; {shape} is needed")
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

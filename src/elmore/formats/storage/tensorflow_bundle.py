@@ -22,7 +22,7 @@ _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
 _LONGEST_NAME = 1024  # names share their beginnings in the file, so a small index could hold huge ones
 _MOST_DIMENSIONS = 8
-_PIECE = 1 << 23  # bytes read at once
+_CHUNK_BYTES = 1 << 23  # bytes read at once
 
 # TensorFlow's numbers for the kinds of values that a language model may hold.
 _KINDS: dict[int, np.dtype[Any]] = {
@@ -126,7 +126,7 @@ def _read_array(file: BinaryIO, entry: BundleEntry) -> NDArray[Any]:
     file.seek(entry.offset)
     filled = 0
     while filled < entry.size:
-        piece = file.read(min(_PIECE, entry.size - filled))
+        piece = file.read(min(_CHUNK_BYTES, entry.size - filled))
         if not piece:
             raise FormatError("the data file ends early")
         values[filled : filled + len(piece)] = np.frombuffer(piece, dtype=np.uint8)

@@ -33,7 +33,7 @@ _STORAGES = {
     for module in ("torch", "torch.cuda")  # a file saved on a GPU names that; map_location brings it home
     for kind in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
 }
-_MOST_INSTRUCTIONS = 10_000_000
+_MAX_OPCODES = 10_000_000
 
 # What torch.load and pickletools were seen to raise on damaged files.
 _DAMAGE = (
@@ -73,11 +73,11 @@ def _load(file: BinaryIO) -> dict[str, Tensor]:
     start = file.read(len(_LEGACY))
     file.seek(0)
     if start.startswith(_ZIP):
-        records = _look_through_archive(file, size)
+        records = _scan_archive(file, size)
     elif start == _LEGACY:
         records = None
         for _ in range(5):  # the magic number, the version, the machine, the object, the order of the values
-            _look_through_pickle(file, size)
+            _scan_pickle(file, size)
     else:
         raise FormatError("this is not a file that torch.save wrote, or its beginning is damaged")
     file.seek(0)
@@ -89,7 +89,7 @@ def _load(file: BinaryIO) -> dict[str, Tensor]:
     return tensors
 
 
-def _look_through_archive(file: BinaryIO, size: int) -> Counter[int]:
+def _scan_archive(file: BinaryIO, size: int) -> Counter[int]:
     """Check a zip archive, and give the sizes of its members with values."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -107,14 +107,14 @@ def _look_through_archive(file: BinaryIO, size: int) -> Counter[int]:
                     raise FormatError("it was saved on a big-endian machine, which is not supported")
                 case "data.pkl":
                     with archive.open(member) as pickled:
-                        _look_through_pickle(pickled, size)
+                        _scan_pickle(pickled, size)
         return Counter(member.file_size for member in members if "/data/" in member.filename)
 
 
-def _look_through_pickle(file: Any, size: int) -> None:
+def _scan_pickle(file: Any, size: int) -> None:
     number = 0
     for count, (instruction, argument, _) in enumerate(pickletools.genops(file)):
-        if count > _MOST_INSTRUCTIONS:
+        if count > _MAX_OPCODES:
             raise FormatError("its pickle is too long for a state dict")
         if instruction.name == "PROTO" and argument != 2:
             raise FormatError(f"its pickle has protocol {argument}; torch.save writes 2, unless told otherwise")

@@ -5,7 +5,7 @@ import io
 from fnmatch import fnmatchcase
 
 from elmore.errors import CannotExpress, FormatError, shortened
-from elmore.formats.storage.archives import unpacked
+from elmore.formats.storage.archives import explain_unpacking_errors
 from elmore.formats.storage.container import Container
 from elmore.text.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ def read_vocabulary(container: Container, name: str) -> Vocabulary:
     """Read one file of the published layout; an error that names it where it is none."""
     content = container.read(name)
     if content.startswith(b"\x1f\x8b"):
-        with unpacked(name):
+        with explain_unpacking_errors(name):
             content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise FormatError(f"{name}: larger than any vocabulary")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elmore.errors import FormatError, InputError, NotFound
 from elmore.sources import find
-from elmore.sources.addresses import Address
+from elmore.sources.urls import FileUrl
 
 
 def test_an_archive_is_fetched_and_taken_as_it_is(website):
@@ -105,9 +105,9 @@ def test_a_host_that_cannot_exist_is_said_in_a_sentence(host):
 @given(st.text(max_size=30))
 def test_any_path_makes_an_address_that_can_be_sent(path):
     try:
-        address = Address.parse(f"https://example.org/{path}")
+        address = FileUrl.parse(f"https://example.org/{path}")
     except InputError:
         return
     address.url.encode("ascii")
     assert not set(address.url) & set(" \r\n\t#")
-    assert Address.parse(address.url) == address
+    assert FileUrl.parse(address.url) == address

@@ -9,7 +9,7 @@ import torch
 
 from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.formats import FORMATS, read_checkpoint, write_checkpoint
-from elmore.formats.storage.container import Container, Files, folder, open_container
+from elmore.formats.storage.container import Container, FileContainer, folder, open_container
 from elmore.tiny_random import tiny_checkpoint
 
 Place = Callable[[Path], Container]
@@ -21,7 +21,7 @@ def inside(name: str) -> Place:
 
 def named(name: str, **files: str) -> Place:
     names = {"options": "options.json", "weights": "weights.hdf5"}
-    return lambda fixtures: Files({names[part]: fixtures / name / file for part, file in files.items()})
+    return lambda fixtures: FileContainer({names[part]: fixtures / name / file for part, file in files.items()})
 
 
 FIXTURES: list[tuple[str, Place]] = [
@@ -42,7 +42,7 @@ FIXTURES: list[tuple[str, Place]] = [
 @pytest.mark.parametrize(("name", "place"), FIXTURES)
 def test_a_model_of_every_original_program_is_recognised(fixtures: Path, name: str, place: Place) -> None:
     container = place(fixtures)
-    recognised = next(form for form in FORMATS if form.recognise(container))
+    recognised = next(form for form in FORMATS if form.detect(container))
     assert recognised.name == name
     assert read_checkpoint(container).card.format == name
 
@@ -128,7 +128,7 @@ def test_recognising_never_fails_whatever_a_file_holds(tmp_path: Path, content: 
     for name in ("config.json", "options.json", "checkpoint", "weights.th", "model.ckpt-1.index"):
         (tmp_path / name).write_text(content)
         container = folder(tmp_path)
-        assert all(form.recognise(container) in (True, False) for form in FORMATS)
+        assert all(form.detect(container) in (True, False) for form in FORMATS)
         with pytest.raises(ElmoreError):
             read_checkpoint(container)
 

@@ -1,6 +1,6 @@
 """One request to a web server, and what its answers and failures mean.
 
-Failures come in three kinds: `Absent`, the server does not have the file; `TransferError`, trying again may help;
+Failures come in three kinds: `NotOnServer`, the server does not have the file; `TransferError`, trying again may help;
 anything else is a NotFound that says in a sentence what stood in the way.
 """
 
@@ -28,10 +28,10 @@ from elmore.errors import ElmoreError, NotFound
 from elmore.version import __version__
 
 TIMEOUT = 30  # seconds without a byte
-PIECE = 1 << 17
+CHUNK_BYTES = 1 << 17
 
 
-class Absent(NotFound):
+class NotOnServer(NotFound):
     """There is no such file: the server says so, or the network may not be asked."""
 
 
@@ -39,7 +39,7 @@ class TransferError(Exception):
     """The transfer failed in a way that may pass; never seen by users."""
 
 
-class UnfitPartError(TransferError):
+class StalePartError(TransferError):
     """The part that an earlier try left does not fit the file any more."""
 
 
@@ -55,7 +55,7 @@ class Validator(NamedTuple):
         return self.etag if self.etag.startswith('"') else self.last_modified
 
 
-class Answer:
+class FileResponse:
     """A file, or the rest of one, as it comes in."""
 
     def __init__(self, response: HTTPResponse, *, asked_from: int) -> None:
@@ -63,27 +63,29 @@ class Answer:
         headers = response.headers
         if headers.get_content_type() == "text/html":
             raise NotFound("the server sent a web page and no file; open the address in a browser to see what it says")
-        self.validator = Validator(_line(headers.get("ETag")), _line(headers.get("Last-Modified")))
-        self.start, self.size = 0, _number(headers.get("Content-Length"))
+        self.validator = Validator(_header_line(headers.get("ETag")), _header_line(headers.get("Last-Modified")))
+        self.start, self.size = 0, _header_number(headers.get("Content-Length"))
         if response.status == 206:
-            given = re.fullmatch(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18})", _line(headers.get("Content-Range")))
+            given = re.fullmatch(
+                r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18})", _header_line(headers.get("Content-Range"))
+            )
             if given is None or int(given[1]) != asked_from:
-                raise UnfitPartError("the server sent another part of the file than it was asked for")
+                raise StalePartError("the server sent another part of the file than it was asked for")
             self.start, self.size = int(given[1]), int(given[2])
 
-    def pieces(self) -> Iterator[bytes]:
-        while piece := self._piece():
-            yield piece
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self._next_chunk():
+            yield chunk
 
-    def _piece(self) -> bytes:
+    def _next_chunk(self) -> bytes:
         try:
-            return self._response.read(PIECE)
+            return self._response.read(CHUNK_BYTES)
         except (OSError, HTTPException) as error:
             raise TransferError(f"the connection broke ({_reason(error)})") from None
 
 
 @contextmanager
-def request(url: str, *, start: int, validator: Validator) -> Iterator[Answer]:
+def request(url: str, *, start: int, validator: Validator) -> Iterator[FileResponse]:
     """Ask for a file, from byte `start` on if it is still the one that `validator` knows."""
     headers = {"User-Agent": f"elmore/{__version__}", "Accept": "*/*"}
     if start:
@@ -94,11 +96,11 @@ def request(url: str, *, start: int, validator: Validator) -> Iterator[Answer]:
         raise
     except HTTPError as error:
         error.close()
-        raise _refusal(error.code, str(error.reason)) from None
+        raise _status_error(error.code, str(error.reason)) from None
     except (OSError, HTTPException, ValueError) as error:
-        raise _failure(error) from None
+        raise _connection_error(error) from None
     with response:
-        yield Answer(response, asked_from=start)
+        yield FileResponse(response, asked_from=start)
 
 
 def _opener() -> OpenerDirector:
@@ -127,21 +129,21 @@ class _WebRedirects(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_PASSING = {408, 425, 429, 500, 502, 503, 504}
+_TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 
 
-def _refusal(status: int, reason: str) -> Exception:
+def _status_error(status: int, reason: str) -> Exception:
     said = f"the server answered {status} {reason}".strip()
     if status == 416:
-        return UnfitPartError(said)
-    if status in _PASSING:
+        return StalePartError(said)
+    if status in _TRANSIENT_STATUSES:
         return TransferError(said)
     if status in (403, 404, 410):
-        return Absent(f"{said}: there is no such file, or it is not for everyone; check the address")
+        return NotOnServer(f"{said}: there is no such file, or it is not for everyone; check the address")
     return NotFound(f"{said}; check the address, or download the file another way and give its path")
 
 
-def _failure(error: Exception) -> Exception:
+def _connection_error(error: Exception) -> Exception:
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, socket.gaierror):
         return NotFound("the server's name is not known here; check the address and the network connection")
@@ -162,11 +164,11 @@ def _reason(cause: object) -> str:
     return str(cause) or type(cause).__name__
 
 
-def _line(header: str | None) -> str:
+def _header_line(header: str | None) -> str:
     """A header that can be sent back: some servers fold theirs over several lines, and those are done without."""
     return header.strip() if header is not None and header.isprintable() else ""
 
 
-def _number(header: str | None) -> int | None:
-    digits = re.fullmatch(r"[0-9]{1,18}", _line(header))
+def _header_number(header: str | None) -> int | None:
+    digits = re.fullmatch(r"[0-9]{1,18}", _header_line(header))
     return int(digits[0]) if digits else None

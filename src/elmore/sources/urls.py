@@ -12,7 +12,8 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from elmore.errors import InputError, NotFound, error_context
 from elmore.sources.downloads import fetch
-from elmore.sources.location import (
+from elmore.sources.http_requests import NotOnServer
+from elmore.sources.model_location import (
     OPTIONS,
     WEIGHTS,
     ModelLocation,
@@ -21,22 +22,21 @@ from elmore.sources.location import (
     options_names,
     weights_names,
 )
-from elmore.sources.transport import Absent
 
 # Two letters at least: C:// begins a path.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:")
 _PIN = re.compile(r"sha256=([0-9a-fA-F]{64})")
 
 
-def is_address(name: str) -> bool:
+def is_url(name: str) -> bool:
     return _SCHEME.match(name) is not None
 
 
-def find_address(name: str) -> ModelLocation | None:
+def find_url(name: str) -> ModelLocation | None:
     """The model at this address, or None where the name is no address."""
-    if not is_address(name):
+    if not is_url(name):
         return None
-    address = Address.parse(name)
+    address = FileUrl.parse(name)
     # Options before weights: that they are missing should show before hundreds of megabytes have come.
     if is_weights(address.file_name):
         options = _fetch_beside(address, options_names(address.file_name), what="options")
@@ -48,10 +48,10 @@ def find_address(name: str) -> ModelLocation | None:
     return ModelLocation(origin=name, path=address.fetch())
 
 
-class Address(NamedTuple):
+class FileUrl(NamedTuple):
     """Where a file can be fetched, and the SHA-256 it must have, if that is known.
 
-    >>> address = Address.parse("https://example.org/pt/elmo_weights.hdf5?download=1")
+    >>> address = FileUrl.parse("https://example.org/pt/elmo_weights.hdf5?download=1")
     >>> address.file_name
     'elmo_weights.hdf5'
     >>> address.beside("elmo_options.json").url
@@ -108,12 +108,12 @@ def _split(text: str) -> SplitResult:
     return parts
 
 
-def _fetch_beside(address: Address, names: Sequence[str], *, what: str) -> Path:
+def _fetch_beside(address: FileUrl, names: Sequence[str], *, what: str) -> Path:
     reasons = []
     for name in names:
         try:
             return address.beside(name).fetch()
-        except Absent as absent:
+        except NotOnServer as absent:
             reasons.append(absent)
     raise NotFound(
         f"{address.url}: its {what} file is missing: looked for {' and '.join(names)} beside it ({reasons[0]}); "

@@ -7,7 +7,7 @@ from urllib.request import Request
 import pytest
 
 from elmore.errors import NotFound
-from elmore.sources.transport import Validator, _WebRedirects
+from elmore.sources.http_requests import Validator, _WebRedirects
 
 
 def redirected(here: str, there: str) -> Request | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.errors import InputError, NotFound, error_context, shortened
+from elmore.fields import read_fields
 from elmore.formats.checkpoint import Card
 
 _FIELDS = ("name", "description", "licence")
@@ -28,44 +29,42 @@ _ELSEWHERE = {
 }
 
 
-def read_about(path: str | Path) -> dict[str, Any]:
+def read_card_file(path: str | Path) -> dict[str, Any]:
     """Read the file, and check that a card can hold it."""
     try:
-        content = Path(path).read_bytes()
+        stored = Path(path).read_bytes()
     except OSError as error:
         raise NotFound(f"{path}: {error.strerror}") from None
     with error_context(path):
         try:
-            about = tomllib.loads(content.decode())
-            json.dumps(about, allow_nan=False)
+            content = tomllib.loads(stored.decode())
+            json.dumps(content, allow_nan=False)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"not TOML: {error}") from None
         except (TypeError, ValueError):
             raise InputError("dates, times, inf and nan must stand in quotes, for a card is JSON") from None
-        if misplaced := sorted(about.keys() & _ELSEWHERE.keys()):
+        if misplaced := sorted(content.keys() & _ELSEWHERE.keys()):
             raise InputError(f"{misplaced[0]} cannot be said here; {_ELSEWHERE[misplaced[0]]}")
-        loose = [name for name, value in about.items() if name not in _FIELDS and not _is_table(value)]
+        loose = [name for name, value in content.items() if name not in _FIELDS and not _is_table(value)]
         if loose:
             raise InputError(
                 f"unknown field {shortened(loose)}; known are {', '.join(_FIELDS)}. What else there is to tell "
                 "goes into tables: [mine]"
             )
-        for name in _FIELDS:
-            if not isinstance(about.get(name, ""), str):
-                raise InputError(f"{name} is {about[name]!r}; it must be a string")
-    return about
+        read_fields(Card, {name: content[name] for name in _FIELDS if name in content})
+    return content
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, list) and all(isinstance(one, dict) for one in value))
 
 
-def with_about(card: Card, about: Mapping[str, Any]) -> Card:
-    """The card with what was said; what it has no field for stands among its extra facts.
+def apply_card_file(card: Card, content: Mapping[str, Any]) -> Card:
+    """The card with what the file says; what it has no field for stands among its extra facts.
 
-    >>> with_about(Card(name="mine"), {"licence": "CC0", "letters": {"years": [1790, 1840]}}).extra
+    >>> apply_card_file(Card(name="mine"), {"licence": "CC0", "letters": {"years": [1790, 1840]}}).extra
     {'letters': {'years': [1790, 1840]}}
     """
-    said = {name: about[name] for name in _FIELDS if name in about}
-    further = {name: value for name, value in about.items() if name not in _FIELDS}
-    return replace(card, **said, extra={**card.extra, **further})
+    given = {name: content[name] for name in _FIELDS if name in content}
+    further = {name: value for name, value in content.items() if name not in _FIELDS}
+    return replace(card, **given, extra={**card.extra, **further})

@@ -1,0 +1,119 @@
+"""Which lines of running text make a paragraph: every line is one, or hard-wrapped lines up to a blank one.
+
+line        a line is a paragraph, as most corpora have it
+blank-line  lines were wrapped at some width, as in Project Gutenberg's books and in mail: they go on until a blank one
+
+Nobody has to know which it is. Wrapped text shows itself: its lines fill the width, so that the next line's first word
+would not have fitted, and they end and begin in the middle of sentences.
+"""
+
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Literal, NamedTuple
+
+from elmore.errors import InputError, InputWarning
+
+Paragraphs = Literal["line", "blank-line"]
+PARAGRAPHS: tuple[Paragraphs, ...] = ("line", "blank-line")
+
+LOOKAHEAD_LINES = 200  # in which wrapping shows; the rest of a text is of the same kind
+
+NumberedLines = Iterator[tuple[int, str]]
+
+
+class Paragraph(NamedTuple):
+    """A paragraph in one line, and where the lines of the file begin in it: (place, number of the line)."""
+
+    text: str
+    lines: list[tuple[int, int]]
+
+    def line_at(self, place: int) -> int:
+        """The number of the line that this character of the text stands in."""
+        return self.lines[bisect_right(self.lines, place, key=lambda line: line[0]) - 1][1]
+
+
+def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str) -> Iterator[Paragraph]:
+    """Put numbered lines together into paragraphs; None finds out how, and says so if they are wrapped.
+
+    Blank lines come out as empty paragraphs, one for each.
+    """
+    settled, lines = settle(lines, paragraphs=paragraphs, name=name)
+    if settled == "blank-line":
+        return join_wrapped_lines(lines)
+    return (Paragraph(line, [(0, number)]) for number, line in lines)
+
+
+def settle(lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str) -> tuple[Paragraphs, NumberedLines]:
+    """How the lines make paragraphs, as told or as the first of them show, and all of the lines."""
+    if paragraphs is not None:
+        if paragraphs not in PARAGRAPHS:
+            raise InputError(f"paragraphs is {paragraphs!r}; it must be {' or '.join(map(repr, PARAGRAPHS))}")
+        return paragraphs, lines
+    head: list[tuple[int, str]] = []
+    for numbered in lines:
+        head.append(numbered)
+        # A line wider than any page is a paragraph: nobody has to wait for more.
+        if len(head) == LOOKAHEAD_LINES or len(numbered[1]) > 2 * _WIDEST:
+            break
+    lines = chain(head, lines)
+    if not is_hard_wrapped([line for _, line in head]):
+        return "line", lines
+    warnings.warn(
+        f"{name}: its lines look hard-wrapped, so they are read as one paragraph up to a blank line; "
+        "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line",
+        InputWarning,
+        stacklevel=2,
+    )
+    return "blank-line", lines
+
+
+_NARROWEST, _WIDEST = 45, 130
+_FINISHED = re.compile(r"[.!?:;…。][\"'”’)\]_*]*$")
+
+
+def is_hard_wrapped(lines: Sequence[str]) -> bool:
+    """Whether these lines were wrapped: of five and more that are followed by another, most are full and unfinished.
+
+    >>> is_hard_wrapped(["Call me Ishmael.", "Some years ago I went to sea."] * 9)
+    False
+    """
+    texts = [line.strip() for line in lines]
+    pairs = [(line, after) for line, after in pairwise(texts) if line and after]
+    if len(pairs) < 5:
+        return False
+    # Not the widest line: a heading or an address may stick out.
+    width = sorted(len(line) for line, _ in pairs)[int(0.95 * (len(pairs) - 1))]
+    if not _NARROWEST <= width <= _WIDEST:
+        return False
+    wrapped = [
+        after
+        for line, after in pairs
+        if not _FINISHED.search(line) and len(line) <= _WIDEST and len(line) + 1 + len(after.split()[0]) > width - 3
+    ]
+    # A list of titles begins every line with a capital; a script without capitals cannot tell.
+    inside = sum(after[0].islower() or after[0] == after[0].swapcase() for after in wrapped)
+    return len(wrapped) >= 0.5 * len(pairs) and inside >= 0.4 * len(wrapped)
+
+
+def join_wrapped_lines(lines: NumberedLines) -> Iterator[Paragraph]:
+    """Join lines up to a blank one, with a blank between them; a blank line comes out as an empty paragraph.
+
+    A word that was parted by a hyphen stays so.
+    """
+    parts: list[str] = []
+    starts: list[tuple[int, int]] = []
+    size = 0
+    for number, line in chain(lines, [(0, "")]):
+        if text := line.strip():
+            starts.append((size, number))
+            parts.append(text)
+            size += len(text) + 1
+            continue
+        if parts:
+            yield Paragraph(" ".join(parts), starts)
+        if number:
+            yield Paragraph("", [(0, number)])
+        parts, starts, size = [], [], 0
