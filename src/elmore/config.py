@@ -16,6 +16,7 @@ Activation = Literal["relu", "tanh"]
 AlphabetName = Literal["bytes", "codepoints"]
 Direction = Literal["forward", "backward"]
 Reads = Literal["both", "forward", "backward"]
+Normalization = Literal["token", "masked-batch"]  # of layers, before they are mixed
 
 PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 

@@ -1,9 +1,9 @@
 """Dataclasses from plain values, as JSON, TOML and the command line have them; one reader, one set of errors.
 
 A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
-`Mapping[str, X]`, another dataclass, any of these `| None`, or Any. `checked_field` adds limits. What fields have to do
-with each other, a class checks itself in `__post_init__`; there it also calls `check_fields`, so that a value that
-Python code gave is held to the same as one from a file.
+`Mapping[str, X]`, another dataclass or a list of them, any of these `| None`, or Any. `checked_field` adds limits. What
+fields have to do with each other, a class checks itself in `__post_init__`; there it also calls `check_fields`, so that
+a value that Python code gave is held to the same as one from a file.
 """
 
 import math
@@ -134,6 +134,9 @@ def _read_value(kind: Any, value: Any, before: Any, name: str, limits: Limits) -
     if is_dataclass(inner):
         # What Python code gives is made already; what files hold lies over what was there before.
         return value if isinstance(value, inner) else _read(inner, value, before, name)  # type: ignore[arg-type]
+    part = get_args(inner)[0] if get_origin(inner) is tuple else None
+    if is_dataclass(part) and isinstance(value, list | tuple):
+        return tuple(_read_value(part, one, None, f"{name}[{number}]", limits) for number, one in enumerate(value))
     try:
         found = _converted(inner, value)
         fits = not isinstance(found, int | float) or limits.allow(found)
@@ -185,6 +188,8 @@ def _in_words(kind: Any) -> str:
         )
     if origin is Mapping:
         return "a table" if parts[1] is Any else f"a table, each of it {_in_words(parts[1])}"
+    if is_dataclass(kind):
+        return "a table of fields"
     names: Mapping[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     return names[kind]
 

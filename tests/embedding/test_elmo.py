@@ -1,5 +1,6 @@
 """Elmo as a module: mixes, gradients, freezing, saving."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import torch
 
 from elmore import Elmo, Embedder, LayerMix
 from elmore.errors import FormatError, InputError
+from elmore.kernels import selection
 from elmore.network.mix import normalize_masked_batch
+from elmore.text.batch import Batch
 
 SENTENCES = [["I", "took", "a", "bow"], ["Me", "too"]]
 
@@ -49,6 +52,9 @@ def test_several_mixes_come_from_one_pass(monkeypatch: pytest.MonkeyPatch) -> No
         (True, {"mixes", "network.words", "network.lstm"}),
         (["lstm"], {"mixes", "network.lstm"}),
         (["words"], {"mixes", "network.words"}),
+        (["lstm.0"], {"mixes", "network.lstm.0"}),
+        (["lstm.1", "words"], {"mixes", "network.lstm.1", "network.words"}),
+        ([], {"mixes"}),
     ],
 )
 def test_gradients_reach_what_is_to_be_trained_and_nothing_else(requires_grad, trained: set[str]) -> None:
@@ -60,9 +66,55 @@ def test_gradients_reach_what_is_to_be_trained_and_nothing_else(requires_grad, t
         assert (parameter.grad is not None and parameter.grad.abs().sum() > 0) == wanted, name
 
 
-def test_frozen_mixes_stay_as_they_are() -> None:
-    elmo = Elmo.from_pretrained("tiny-random", mixes=[LayerMix(3, weights=[0.2, 0.3, 0.5], trainable=False)])
-    assert not any(parameter.requires_grad for parameter in elmo.parameters())
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("gamma", [True, False])
+def test_weights_and_gamma_of_a_mix_are_frozen_apart(weights: bool, gamma: bool, tmp_path: Path) -> None:
+    mix = LayerMix(3, weights=[0.2, 0.3, 0.5], train_weights=weights, train_gamma=gamma)
+    elmo = Elmo.from_pretrained("tiny-random", mixes=[mix])
+    elmo.save_pretrained(tmp_path / "saved")
+    for own in (elmo, Elmo.from_pretrained(tmp_path / "saved")):
+        assert own.mixes[0].scalars.requires_grad == weights
+        assert own.mixes[0].gamma.requires_grad == gamma
+        assert not any(parameter.requires_grad for parameter in own.network.parameters())
+
+
+def test_a_frozen_elmo_reads_with_the_kernels_of_reading_and_a_trained_one_with_those_of_training() -> None:
+    used: list[str] = []
+    real = selection.choose_kernels
+
+    def noted(*arguments, **options):
+        kernels = real(*arguments, **options)
+        used.append(kernels.name)
+        return kernels
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "choose_kernels", noted)
+        for requires_grad in (False, ["lstm"], ["words"], True):
+            Elmo.from_pretrained("tiny-random", requires_grad=requires_grad)(SENTENCES)
+    # Each time the word encoder's, then the LSTM's, which leads gradients to the words too.
+    assert used == ["reference", "reference", "reference", "cpu", "cpu", "cpu", "cpu", "cpu"]
+
+
+def test_kernels_asked_for_by_name_give_the_same_vectors() -> None:
+    elmo = Elmo.from_pretrained("tiny-random", requires_grad=True, dropout=0.0)
+    (chosen,), _ = elmo(SENTENCES)
+    elmo.network.use_kernels("reference")
+    (plain,), _ = elmo(SENTENCES)
+    assert not torch.equal(chosen, plain)
+    torch.testing.assert_close(chosen, plain, rtol=1e-5, atol=1e-6)
+    elmo.network.use_kernels("unheard-of")
+    with pytest.raises(InputError, match="no kernels 'unheard-of'"):
+        elmo(SENTENCES)
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(InputError, match="the device 'cuda:77' cannot be used here"):
+        Elmo.from_pretrained("tiny-random", device="cuda:77")
+
+
+def test_it_fits_on_a_line() -> None:
+    elmo = Elmo.from_pretrained("tiny-random", mixes=2, projection=7)
+    assert repr(elmo) == "Elmo('tiny-random', dim=7, mixes=2, dropout=0.5, trained=470)"
 
 
 def test_dropout_works_in_training_only() -> None:
@@ -127,12 +179,38 @@ def test_mixes_that_do_not_fit_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"dropout": 2}, r"card\.json: elmo\.dropout is 2; it must be a number from 0 to 1"),
+        ({"boundaries": 1}, r"elmo\.boundaries is 1; it must be true or false"),
+        ({"projection": "five"}, r"elmo\.projection is 'five'; it must be a whole number, at least 1"),
+        ({"mixes": 2}, r"elmo\.mixes is 2; it must be a list, each of it a table of fields"),
+        (
+            {"mixes": [{}, {"normalize": "batch"}]},
+            r"elmo\.mixes\[1\]\.normalize is 'batch'; it must be token or masked",
+        ),
+        ({"mixes": [{"trainable": True}]}, r"unknown field elmo\.mixes\[0\]\.trainable"),
+        ({"gamma": 1}, r"unknown field elmo\.gamma; known are dropout"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(tmp_path: Path, change: dict, complaint: str) -> None:
+    Elmo.from_pretrained("tiny-random").save_pretrained(tmp_path / "saved")
+    path = tmp_path / "saved" / "card.json"
+    card = json.loads(path.read_text())
+    card["elmo"] |= change
+    path.write_text(json.dumps(card))
+    with pytest.raises(FormatError, match=complaint):
+        Elmo.from_pretrained(tmp_path / "saved")
+
+
+@pytest.mark.parametrize(
     ("options", "complaint"),
     [
         ({"mixes": 0}, "at least one"),
         ({"mixes": [LayerMix(2)]}, "3 layers"),
         ({"requires_grad": ["cnn"]}, "requires_grad"),
         ({"requires_grad": "lstm"}, "requires_grad"),
+        ({"requires_grad": ["lstm.2"]}, r"some of \['words', 'lstm', 'lstm.0', 'lstm.1'\]"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict, complaint: str) -> None:
@@ -143,3 +221,40 @@ def test_a_wrong_option_is_named(options: dict, complaint: str) -> None:
 def test_a_bare_string_is_refused() -> None:
     with pytest.raises(InputError, match="list of sentences"):
         Elmo.from_pretrained("tiny-random")("one string")
+
+
+class Tagger(torch.nn.Module):
+    """Somebody's own model, with ELMo at the bottom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elmo = Elmo.from_pretrained("tiny-random", dropout=0.0)
+        self.top = torch.nn.Linear(32, 5)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        (mixed,), mask = self.elmo(batch)
+        return self.top(mixed) * mask[..., None]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # dynamo's own
+def test_a_compiled_model_gives_the_same_and_is_not_compiled_anew_for_every_length() -> None:
+    tagger = Tagger()
+    compiled = torch.compile(tagger, backend="eager")
+    counters = torch._dynamo.utils.counters
+    graphs = []
+    for lengths in ([4, 2], [3, 1, 6], [5, 8, 2, 3], [9, 2, 7, 4, 3], [2, 6]):
+        batch = tagger.elmo.batch([["word"] * length for length in lengths])
+        scores = compiled(batch)
+        torch.testing.assert_close(scores, tagger(batch))
+        (gradient,) = torch.autograd.grad(scores.square().sum(), tagger.elmo.mixes[0].scalars)
+        assert gradient.any()
+        graphs.append(counters["stats"]["unique_graphs"])
+    # What stands above ELMo, for the first shape and then for any.
+    assert graphs[-1] - graphs[0] == 1
+
+
+def test_an_export_is_refused() -> None:
+    """It would hold for sentences of these lengths and no others."""
+    elmo = Elmo.from_pretrained("tiny-random")
+    with pytest.raises(ValueError, match=r"Unsupported input type.*Batch"):
+        torch.export.export(elmo, (elmo.batch(SENTENCES),))

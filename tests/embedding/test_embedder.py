@@ -51,7 +51,7 @@ def test_the_same_call_twice_gives_the_same_bits(model: Embedder) -> None:
 def test_a_word_has_the_same_bits_whatever_the_cache_has_forgotten(model: Embedder) -> None:
     sentences = [[f"Word{n}" for n in range(start, start + 23)] for start in range(0, 230, 23)]
     remembered = model.encode(sentences, layers=0)
-    model._cache = WordCache(model.model.network.words, vector_dim=16, max_bytes=5 * (4 * 16 + WORD_BYTES))
+    model._cache = WordCache(model.model, max_bytes=5 * (4 * 16 + WORD_BYTES))
     for _ in range(2):
         for before, after in zip(remembered, model.encode(sentences, layers=0), strict=True):
             assert np.array_equal(before, after)

@@ -2,7 +2,8 @@
 
 import copy
 import pickle
-import sys
+import tracemalloc
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,9 +19,7 @@ from elmore.model import Model
 
 
 def cache_of(model: Model, *, words: int) -> WordCache:
-    vector_dim = model.config.vector_dim
-    max_bytes = words * (4 * vector_dim + word_cache.WORD_BYTES)
-    return WordCache(model.network.words, vector_dim=vector_dim, max_bytes=max_bytes)
+    return WordCache(model, max_bytes=words * (4 * model.config.vector_dim + word_cache.WORD_BYTES))
 
 
 @settings(deadline=None)
@@ -32,42 +31,44 @@ def test_vectors_are_those_of_the_encoder_whatever_was_remembered_and_forgotten(
     cache = cache_of(tiny_model, words=capacity)
     unbounded = cache_of(tiny_model, words=1000)
     for sentence in sentences:
-        batch = tiny_model.batch([sentence])
+        words = ["<S>", *dict.fromkeys(sentence)]
         with torch.inference_mode():
-            vectors = cache.vectors(batch)
-            assert torch.equal(vectors, unbounded.vectors(batch))
-            torch.testing.assert_close(vectors, tiny_model.network.words(batch.inputs), atol=5e-6, rtol=0)
+            vectors = cache.vectors(words)
+            assert torch.equal(vectors, unbounded.vectors(words))
+            expected = tiny_model.network.words(tiny_model.speller.spell(words))
+            torch.testing.assert_close(vectors, expected, atol=5e-6, rtol=0)
         assert len(cache) <= capacity
 
 
-def test_a_known_word_is_not_encoded_again(tiny_model: Model, monkeypatch) -> None:
-    cache = cache_of(tiny_model, words=100)
-    encoded: list[int] = []
-    real = cache._encoded
-    monkeypatch.setattr(cache, "_encoded", lambda batch, numbers: encoded.append(len(numbers)) or real(batch, numbers))
+def test_a_known_word_is_neither_spelt_nor_encoded_again(tiny: Embedder, monkeypatch) -> None:
+    model = copy.deepcopy(tiny)
+    spelt: list[str] = []
+    real = model.model.speller.spell
+    monkeypatch.setattr(model.model.speller, "spell", lambda words: spelt.extend(words) or real(words))
     for sentence in (["a", "b"], ["b", "c"], ["a", "b", "c"]):
-        cache.vectors(tiny_model.batch([sentence]))
-    assert encoded == [4, 1]  # the boundaries are words too
+        model.encode([sentence])
+    # The boundaries are words too; groups are filled up with their first.
+    assert spelt == ["<S>", "</S>", "a", "b", *["<S>"] * 12, *["c"] * 16]
 
 
 def test_the_word_used_least_recently_goes_first(tiny_model: Model) -> None:
-    cache = cache_of(tiny_model, words=4)
+    cache = cache_of(tiny_model, words=2)
     for word in "ab", "a", "c":
-        cache.vectors(tiny_model.batch([list(word)]))
-    assert set(cache._rows) == {"<S>", "</S>", "a", "c"}
+        cache.vectors(list(word))
+    assert set(cache._rows) == {"a", "c"}
 
 
 def test_words_of_any_mode_of_autograd_can_be_remembered(tiny_model: Model) -> None:
     cache = cache_of(tiny_model, words=3)
     for word in "abcd":
         with torch.inference_mode(mode=word in "ac"):
-            cache.vectors(tiny_model.batch([[word]]))
+            cache.vectors([word])
     assert len(cache) == 3
 
 
 def test_a_stop_half_way_leaves_no_wrong_vectors_behind(tiny_model: Model, monkeypatch) -> None:
     cache = cache_of(tiny_model, words=4)
-    right = cache.vectors(tiny_model.batch([["a", "b"]]))
+    right = cache.vectors(["a", "b"])
 
     class Stopping(torch.Tensor):
         def __setitem__(self, *_: object) -> None:
@@ -75,9 +76,9 @@ def test_a_stop_half_way_leaves_no_wrong_vectors_behind(tiny_model: Model, monke
 
     monkeypatch.setattr(cache, "_table", cache._table.as_subclass(Stopping))
     with pytest.raises(KeyboardInterrupt):
-        cache.vectors(tiny_model.batch([["c"]]))
+        cache.vectors(["c"])
     monkeypatch.undo()
-    assert torch.equal(cache.vectors(tiny_model.batch([["a", "b"]])), right)
+    assert torch.equal(cache.vectors(["a", "b"]), right)
 
 
 def test_a_copy_starts_without_memory_and_gives_the_same(tiny: Embedder) -> None:
@@ -97,10 +98,12 @@ def test_threads_may_share_an_embedder(tiny: Embedder) -> None:
             assert all(np.array_equal(ours, theirs) for ours, theirs in zip(vectors, expected, strict=True))
 
 
-def test_what_a_word_costs_is_not_underestimated() -> None:
-    word, size = "antidisestablishmentarianism", 1000
-    words = {f"{word}{number}": number for number in range(size)}
-    letters = sum(map(sys.getsizeof, words)) / size
-    # An ordered dictionary keeps a linked list, of some 64 bytes a node, beside a plain one's table.
-    index = sys.getsizeof(words) / size + sys.getsizeof(size) + 64
-    assert letters + index < word_cache.WORD_BYTES * 1.5
+@pytest.mark.parametrize("size", [1000, 10_000, 100_000])
+def test_what_a_word_costs_beside_its_vector_is_as_estimated(size: int) -> None:
+    tracemalloc.start()
+    try:
+        rows = OrderedDict((f"information{number}", number) for number in range(size))
+        cost = tracemalloc.get_traced_memory()[0] / len(rows)
+    finally:
+        tracemalloc.stop()
+    assert 0.75 * word_cache.WORD_BYTES < cost <= word_cache.WORD_BYTES

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from elmore.kernels import max_pooling_by_length
 from elmore.kernels.character_cnn import pool_by_convolution, pool_by_length, pool_by_product
+from elmore.kernels.max_pooling import fold
 from reference.strategies import patiently, seeds
 
 CHARACTERS, SIZE = 11, 3
@@ -131,3 +132,23 @@ def test_gradients_are_the_same_bits_every_time_on_several_threads():
     )
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert answer.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize("way", [pool_by_product, pool_by_length])
+def test_the_gradient_of_a_frequent_character_is_summed_exactly_also_in_bfloat16(way, monkeypatch):
+    """A sum in bfloat16 would stop at 256: one more is rounded away."""
+    monkeypatch.setattr(max_pooling_by_length, "PRODUCTS_AT_ONCE", 1)
+    characters = torch.full((600, 3), 4)
+    table = torch.zeros(8, 2, requires_grad=True)
+    filters = [(torch.ones(1, 2, 1), torch.zeros(1))]
+    with torch.autocast("cpu", torch.bfloat16):
+        pooled = way(characters, table, filters)
+    (gradient,) = torch.autograd.grad(pooled, table, torch.ones_like(pooled))
+    assert gradient[4].tolist() == [600, 600]
+
+
+def test_gradients_that_overlap_are_summed_exactly_also_in_bfloat16():
+    d_seen = torch.zeros(1, 3, 3, dtype=torch.bfloat16)  # of three places, what a filter of three characters saw
+    d_seen[0, 2, 0], d_seen[0, 1, 1], d_seen[0, 0, 2] = 256, 1, 1  # all of the third character
+    folded = fold(d_seen, torch.zeros(1, 5, 1, dtype=torch.bfloat16))
+    assert folded.flatten().tolist() == [0, 0, 258, 0, 0]

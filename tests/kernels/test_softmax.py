@@ -13,9 +13,15 @@ COLUMNS = torch.tensor([0, CANDIDATES - 1, 7, CANDIDATES, CANDIDATES])
 
 
 def drawn(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, offsets and the scores of the right classes, some of them far apart."""
+    """Scores, offsets and the scores of the right classes, some of them far apart.
+
+    A candidate that is the right class again has the highest score of its row: were it kept, it would have all.
+    """
     random = torch.Generator().manual_seed(5)
     scores = 30 * torch.randn(len(COLUMNS), CANDIDATES, generator=random, dtype=dtype)
+    for row, column in enumerate(COLUMNS):
+        if column < CANDIDATES:
+            scores[row, column] = scores[row].max() + 5
     return scores, *(torch.randn(n, generator=random, dtype=dtype) for n in (CANDIDATES, len(COLUMNS)))
 
 

@@ -125,7 +125,7 @@ def test_gradients_reach_scalars_gamma_and_layers(normalize: Normalization | Non
 
 
 def test_a_frozen_mix_trains_nothing() -> None:
-    own = LayerMix(3, weights=[1.0, 0.0, 0.0], gamma=2.0, trainable=False)
+    own = LayerMix(3, weights=[1.0, 0.0, 0.0], gamma=2.0, train_weights=False, train_gamma=False)
     assert not any(parameter.requires_grad for parameter in own.parameters())
     layers, mask = random_layers(0, [2])
     assert torch.equal(own(layers, mask), 2 * layers[0])

@@ -1,22 +1,22 @@
 """Elmo: the biLM and its mixes as one module, to stand at the bottom of one's own model."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
 
+from elmore.devices import choose_device
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.errors import FormatError, InputError, shortened
+from elmore.formats.elmo_settings import ElmoSettings, MixSettings
 from elmore.model import Model, load, save
 from elmore.network.mix import LayerMix
 from elmore.network.state import State
 from elmore.text.batch import Batch
 from elmore.text.tokenizing import Tokenizer
-
-Part = Literal["words", "lstm"]
 
 
 class ElmoOutput(NamedTuple):
@@ -30,7 +30,7 @@ class Elmo(nn.Module):
     """Word vectors whose layers are mixed as the task at hand learns to.
 
     The biLM runs once; each mix weighs its layers anew. Freeze all of it (`requires_grad=False`), train all of it
-    (`True`), or name the parts to train: `["lstm"]`, `["words"]`. Mixes are trained unless made otherwise.
+    (`True`), or name the parts to train: `["lstm"]`, `["words", "lstm.1"]`. Mixes are trained unless made otherwise.
 
     >>> elmo = Elmo.from_pretrained("tiny-random", mixes=2, dropout=0.5)
     >>> (first, second), mask = elmo(["I took a bow.", "Me too."])
@@ -45,9 +45,9 @@ class Elmo(nn.Module):
         model: Model,
         *,
         mixes: int | Sequence[LayerMix] = 1,
-        dropout: float = 0.5,
-        requires_grad: bool | Collection[Part] = False,
-        boundaries: bool = False,
+        dropout: float = ElmoSettings.dropout,
+        requires_grad: bool | Collection[str] = False,
+        boundaries: bool = ElmoSettings.boundaries,
         projection: int | None = None,
     ) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Elmo(nn.Module):
         *,
         mixes: int | Sequence[LayerMix] | None = None,
         dropout: float | None = None,
-        requires_grad: bool | Collection[Part] = False,
+        requires_grad: bool | Collection[str] = False,
         boundaries: bool | None = None,
         projection: int | None = None,
         device: str | torch.device | None = None,
@@ -87,28 +87,43 @@ class Elmo(nn.Module):
 
         Options left out are as saved, or as in the constructor.
         """
-        model = load(name)
-        options: dict[str, Any] = {}
-        if mixes is None and model.mixes:
-            options = _saved_options(model)
-        asked = {"mixes": mixes, "dropout": dropout, "boundaries": boundaries, "projection": projection}
-        options.update((option, value) for option, value in asked.items() if value is not None)
-        elmo = cls(model, requires_grad=requires_grad, **options)
+        device = None if device is None else choose_device(device)
+        model = load(name, device=device)
+        saved = _saved_settings(model) if mixes is None and model.mixes else ElmoSettings()
+        elmo = cls(
+            model,
+            mixes=[LayerMix(model.config.num_layers, **asdict(mix)) for mix in saved.mixes] if mixes is None else mixes,
+            dropout=saved.dropout if dropout is None else dropout,
+            requires_grad=requires_grad,
+            boundaries=saved.boundaries if boundaries is None else boundaries,
+            projection=saved.projection if projection is None else projection,
+        )
         if mixes is None and model.mixes:
             elmo._restore(model.mixes)
         return elmo.to(device)
 
     def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
         """Write biLM, mixes and projections as a folder for `from_pretrained`; over another only with `force=True`."""
-        settings = {
-            "dropout": self.dropout.p,
-            "boundaries": self.boundaries,
-            "projection": self._projection_size,
-            "mixes": [{"normalize": mix.normalize, "trainable": mix.scalars.requires_grad} for mix in self.mixes],
-        }
         learnt = {name: tensor.cpu() for name, tensor in self.state_dict().items() if not name.startswith("network.")}
-        card = replace(self.model.card, extra={**self.model.card.extra, "elmo": settings})
+        card = replace(self.model.card, elmo=self.settings)
         save(replace(self.model, mixes=learnt, card=card), path, force=force)
+
+    @property
+    def settings(self) -> ElmoSettings:
+        """How it was made, but for the biLM and what mixes and projections have learnt."""
+        mixes = (cast("LayerMix", mix) for mix in self.mixes)  # a ModuleList does not tell
+        return ElmoSettings(
+            dropout=self.dropout.p,
+            boundaries=self.boundaries,
+            projection=self._projection_size,
+            mixes=tuple(_settings_of(mix) for mix in mixes),
+        )
+
+    def __repr__(self) -> str:
+        """On one line; `elmo.network` prints its layers."""
+        trained = sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+        name = self.model.card.name or self.model.card.source
+        return f"Elmo({name!r}, dim={self.dim}, mixes={len(self.mixes)}, dropout={self.dropout.p}, trained={trained:,})"
 
     @property
     def dim(self) -> int:
@@ -124,6 +139,14 @@ class Elmo(nn.Module):
 
     def forward(self, sentences: Batch | Iterable[Sentence]) -> ElmoOutput:
         """Mix the layers of every word; one (B, T, dim) tensor for each mix, and the mask of real words."""
+        if torch.compiler.is_compiling():
+            # A compiler would unroll the loop over words anew for every batch with other lengths, which takes longer
+            # than reading it. Around this call a model is compiled; here it runs as it is written.
+            output: ElmoOutput = torch.compiler.disable(self._read)(sentences)  # type: ignore[no-untyped-call]
+            return output
+        return self._read(sentences)
+
+    def _read(self, sentences: Batch | Iterable[Sentence]) -> ElmoOutput:
         batch = sentences if isinstance(sentences, Batch) else self.batch(sentences)
         batch = batch.to(self.start_h.device)
         layers, _ = self.network(batch, State(self.start_h, self.start_c).repeat(len(batch)))
@@ -149,23 +172,24 @@ class Elmo(nn.Module):
         except RuntimeError as error:
             raise FormatError(f"{self.model.card.source}: the saved mixes do not fit: {error}") from None
 
-    def _set_requires_grad(self, requires_grad: bool | Collection[Part]) -> None:
-        parts = get_args(Part)
+    def _set_requires_grad(self, requires_grad: bool | Collection[str]) -> None:
+        layers = {f"lstm.{number}": layer for number, layer in enumerate(self.network.lstm)}
+        parts: dict[str, nn.Module] = {"words": self.network.words, "lstm": self.network.lstm, **layers}
         wanted = (parts if requires_grad else ()) if isinstance(requires_grad, bool) else requires_grad
-        if isinstance(wanted, str) or not set(wanted) <= set(parts):
+        if isinstance(wanted, str) or not set(wanted) <= parts.keys():
             raise InputError(f"requires_grad is {requires_grad!r}; it must be True, False, or some of {list(parts)}")
-        for part in parts:
-            getattr(self.network, part).requires_grad_(part in wanted)
+        self.network.requires_grad_(requires_grad=False)
+        for part in wanted:
+            parts[part].requires_grad_()
 
 
-def _saved_options(model: Model) -> dict[str, Any]:
-    """The options with which a saved Elmo was made; an archive of another program has mixes and nothing more."""
+def _settings_of(mix: LayerMix) -> MixSettings:
+    trained = mix.scalars.requires_grad, mix.gamma.requires_grad
+    return MixSettings(normalize=mix.normalize, train_weights=trained[0], train_gamma=trained[1])
+
+
+def _saved_settings(model: Model) -> ElmoSettings:
+    """How a saved Elmo was made; an archive of another program has mixes and nothing more."""
     assert model.mixes is not None
-    options = dict(model.card.extra.get("elmo", {}))
     count = sum(name.endswith(".scalars") for name in model.mixes)
-    details = options.get("mixes", [{}] * count)
-    try:
-        options["mixes"] = [LayerMix(model.config.num_layers, **detail) for detail in details]
-    except TypeError as error:
-        raise FormatError(f"{model.card.source}: card.json, extra.elmo.mixes: {error}") from None
-    return options
+    return model.card.elmo or ElmoSettings(mixes=(MixSettings(),) * count)

@@ -61,7 +61,7 @@ class Embedder:
             model = replace(model, network=network, start=model.start.to(torch.bfloat16))
         self.model = model
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(model.network.words, vector_dim=model.config.vector_dim)
+        self._cache = WordCache(model)
         self._checked = False
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class Embedder:
         """
         if (chosen := choose_device(device)) != self.device:
             self.model = self.model.to(chosen)
-            self._cache = WordCache(self.model.network.words, vector_dim=self.model.config.vector_dim)
+            self._cache = WordCache(self.model)
         return self
 
     @property

@@ -17,7 +17,7 @@ from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputWarning, OutOfMemory
 from elmore.model import Model
 from elmore.network.state import State
-from elmore.text.batch import plan
+from elmore.text.batch import Batch, plan
 
 Words = Sequence[str]
 Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
@@ -69,8 +69,8 @@ class Reader:
         """Read one batch; where it does not fit into memory, its halves."""
         try:
             with torch.inference_mode():
-                batch = self.model.batch(sentences)
-                vectors = self.cache.vectors(batch)
+                batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
+                vectors = self.cache.vectors(batch.words)
                 layers, after = self.model.network.read(vectors, batch, state, depth=self.choice.depth)
                 return self.choice.take(layers, dtype=self.dtype), after
         except (MemoryError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Word vectors that were computed before, over the whole stream: text repeats, and a word is encoded once."""
+"""Word vectors that were computed before, over the whole stream: text repeats, and a word is spelt and encoded once."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from threading import Lock
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from elmore.network.word_encoder import WordEncoder
-from elmore.text.batch import Batch
+from elmore.model import Model
+from elmore.network.weight_versions import weight_versions
 
 DEFAULT_BYTES = 64 * 2**20
 
@@ -18,16 +18,21 @@ DEFAULT_BYTES = 64 * 2**20
 GROUP = 16
 LARGEST_GROUP = 1024
 
-# About what a word costs beside its vector: its letters, and its place in the table's index.
+# About what a word costs beside its vector: its characters, and its place in the table's index.
 WORD_BYTES = 200
 
 
 class WordCache:
-    """The vectors of a batch's distinct words, from memory where they are known; the least recently used go first."""
+    """The vectors of words, from memory where they are known; the least recently used go first.
 
-    def __init__(self, encoder: WordEncoder, *, vector_dim: int, max_bytes: int = DEFAULT_BYTES) -> None:
-        self._encoder = encoder
-        self._capacity = max(max_bytes // (4 * vector_dim + WORD_BYTES), 1)
+    >>> from elmore.model import load
+    >>> WordCache(load("tiny-random")).vectors(["take", "a", "bow"]).shape
+    torch.Size([3, 16])
+    """
+
+    def __init__(self, model: Model, *, max_bytes: int = DEFAULT_BYTES) -> None:
+        self._model = model
+        self._capacity = max(max_bytes // (4 * model.config.vector_dim + WORD_BYTES), 1)
         self._start_empty()
 
     def _start_empty(self) -> None:
@@ -39,7 +44,7 @@ class WordCache:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy, or another process, needs: not the memory."""
-        return {"_encoder": self._encoder, "_capacity": self._capacity}
+        return {"_model": self._model, "_capacity": self._capacity}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -48,32 +53,33 @@ class WordCache:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def vectors(self, batch: Batch) -> Tensor:
-        """(W, P) the vectors of the batch's distinct words."""
+    def vectors(self, words: Sequence[str]) -> Tensor:
+        """(W, P) the vectors of distinct words, on the model's device."""
         with self._lock:
             self._forget_if_trained()
-            missing = [number for number, word in enumerate(batch.words) if word not in self._rows]
+            missing = [number for number, word in enumerate(words) if word not in self._rows]
             if not missing:
-                return self._recalled(batch.words)
-            fresh = self._encoded(batch, missing)
-            if len(missing) == len(batch.words):
+                return self._recalled(words)
+            new = [words[number] for number in missing]
+            fresh = self._encoded(new)
+            if len(missing) == len(words):
                 vectors = fresh
             else:
-                known = [number for number, word in enumerate(batch.words) if word in self._rows]
-                vectors = fresh.new_empty(len(batch.words), fresh.shape[1])
+                known = [number for number, word in enumerate(words) if word in self._rows]
+                vectors = fresh.new_empty(len(words), fresh.shape[1])
                 vectors[missing] = fresh
-                vectors[known] = self._recalled([batch.words[number] for number in known])
-            self._remember([batch.words[number] for number in missing], fresh)
+                vectors[known] = self._recalled([words[number] for number in known])
+            self._remember(new, fresh)
             return vectors
 
-    def _encoded(self, batch: Batch, numbers: list[int]) -> Tensor:
-        """(len(numbers), P) the vectors of some of the batch's words, computed."""
+    def _encoded(self, words: list[str]) -> Tensor:
+        """(W, P) the vectors of these words, computed."""
         groups = []
-        for start in range(0, len(numbers), LARGEST_GROUP):
-            group = numbers[start : start + LARGEST_GROUP]
+        for start in range(0, len(words), LARGEST_GROUP):
+            group = words[start : start + LARGEST_GROUP]
             filled = group + group[:1] * (-len(group) % GROUP)
-            vectors = self._encoder(batch.inputs.select(torch.tensor(filled, device=batch.positions.device)))
-            groups.append(vectors[: len(group)])
+            inputs = self._model.speller.spell(filled).to(self._model.device)
+            groups.append(self._model.network.words(inputs)[: len(group)])
         return torch.cat(groups)
 
     def _recalled(self, words: Sequence[str]) -> Tensor:
@@ -99,7 +105,7 @@ class WordCache:
             raise
 
     def _forget_if_trained(self) -> None:
-        weights = _versions(self._encoder)
+        weights = weight_versions(self._model.network.words.parameters())
         if weights != self._weights:
             self._forget()
             self._weights = weights
@@ -107,9 +113,3 @@ class WordCache:
     def _forget(self) -> None:
         self._rows.clear()
         self._table = None
-
-
-def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Where the weights lie and how often they were written to: changes with any training step or move."""
-    # Weights made in inference mode count no writes, and cannot be trained either.
-    return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in module.parameters())

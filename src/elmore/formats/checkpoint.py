@@ -9,6 +9,7 @@ from torch import Tensor
 
 from elmore.config import ModelConfig, tensor_shapes
 from elmore.errors import FormatError, shortened
+from elmore.formats.elmo_settings import ElmoSettings
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 
@@ -25,11 +26,12 @@ class Card:
     text: TextStyle = TextStyle()
     start_state: Literal["zeros", "warm"] = "zeros"  # warm: the stored state; start_state_from says how it was made
     start_state_from: str = ""
+    elmo: ElmoSettings | None = None  # of a saved `Elmo`: how it was made
     extra: Mapping[str, Any] = field(default_factory=dict)  # what a source says of itself, kept as it is
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, ready for JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,13 @@ Equation 1 of Peters et al., 2018. L layers, B sentences, T words, dim size of a
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
+from elmore.config import Normalization
 from elmore.errors import InputError
-
-Normalization = Literal["token", "masked-batch"]
 
 # softmax(-1e4) is exactly 0 in float32, where log(0) would poison every gradient.
 NO_SHARE = -1e4
@@ -24,7 +23,7 @@ class LayerMix(nn.Module):
     """A learned weighted sum over biLM layers.
 
     Start it from `weights`, which sum to one, or from `scalars`, which stand before the softmax; by default all layers
-    count alike. `trainable=False` keeps weights and gamma as they are.
+    count alike. `train_weights=False` keeps the weights as they are, `train_gamma=False` gamma.
 
     >>> mix = LayerMix(3, weights=[0.5, 0.5, 0.0])
     >>> mix(torch.ones(3, 2, 5, 8), torch.ones(2, 5, dtype=torch.bool)).shape
@@ -40,13 +39,14 @@ class LayerMix(nn.Module):
         weights: Sequence[float] | None = None,
         scalars: Sequence[float] | None = None,
         gamma: float = 1.0,
-        trainable: bool = True,
+        train_weights: bool = True,
+        train_gamma: bool = True,
         normalize: Normalization | None = None,
     ) -> None:
         super().__init__()
         if weights is not None and scalars is not None:
             raise InputError("weights are given after the softmax, scalars before it; give one of the two")
-        if normalize not in (None, "token", "masked-batch"):
+        if normalize not in (None, *get_args(Normalization)):
             raise InputError(f"normalize is {normalize!r}; it must be None, 'token' or 'masked-batch'")
         if weights is not None:
             scalars = _before_softmax(weights)
@@ -55,14 +55,20 @@ class LayerMix(nn.Module):
         # One tensor, not a list of parameters: those stay behind when DataParallel copies a module.
         # Zeros, because their softmax is a plain average: an untrained mix is a sane mix.
         start = torch.zeros(num_layers) if scalars is None else torch.tensor(scalars, dtype=torch.float32)
-        self.scalars = nn.Parameter(start, requires_grad=trainable)
-        self.gamma = nn.Parameter(torch.tensor(float(gamma)), requires_grad=trainable)
+        self.scalars = nn.Parameter(start, requires_grad=train_weights)
+        self.gamma = nn.Parameter(torch.tensor(float(gamma)), requires_grad=train_gamma)
         self.normalize = normalize
 
     @property
     def weights(self) -> Tensor:
         """The share of each layer; they sum to one."""
         return self.scalars.softmax(dim=0)
+
+    def extra_repr(self) -> str:
+        weights = ", ".join(f"{weight:.2f}" for weight in self.weights.tolist())
+        frozen = [part for part, own in (("weights", self.scalars), ("gamma", self.gamma)) if not own.requires_grad]
+        normalized = f", normalize={self.normalize!r}" if self.normalize else ""
+        return f"weights=[{weights}], gamma={self.gamma.item():.2f}{normalized}{f', frozen={frozen}' if frozen else ''}"
 
     def forward(self, layers: Tensor, mask: Tensor) -> Tensor:  # (L, B, T, dim), (B, T) -> (B, T, dim)
         if len(layers) != len(self.scalars):

@@ -41,7 +41,7 @@ class Predictor:
         self.model = model
         self.softmax = Softmax.of(model)
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(model.network.words, vector_dim=model.config.vector_dim)
+        self._cache = WordCache(model)
         self._checked = False
 
     @classmethod
@@ -116,10 +116,9 @@ class Predictor:
     def _read(self, rows: Sequence[list[ReadingStep]], state: State) -> tuple[Tensor, State]:
         """(G, N, P) the top outputs at all steps of all rows, longest first, and the state after them."""
         read = [[word for word, _ in steps] for steps in _by_direction(rows)]
-        # A batch is how the word encoder takes words; this one is a sentence of all that are distinct.
-        batch = self.model.batch([list(dict.fromkeys(chain.from_iterable(read)))])
-        numbers = {word: number for number, word in enumerate(batch.words)}
-        vectors = self._cache.vectors(batch)[self._tensor([[numbers[word] for word in words] for words in read])]
+        distinct = list(dict.fromkeys(chain.from_iterable(read)))
+        numbers = {word: number for number, word in enumerate(distinct)}
+        vectors = self._cache.vectors(distinct)[self._tensor([[numbers[word] for word in words] for words in read])]
         lengths = tuple(len(row) for row in rows)
         there = torch.arange(lengths[0], device=vectors.device) < self._tensor(lengths)[:, None]  # (B, T)
         x = vectors.new_zeros(len(read), *reversed(there.shape), vectors.shape[-1])  # (G, T, B, P)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from elmore.config import ModelConfig
 from elmore.text.spelling import Speller, WordInputs
 
 
@@ -16,7 +17,7 @@ class Batch:
     Rows stand longest first, as the recurrence wants them; `order` leads back to the caller's order.
     """
 
-    inputs: WordInputs  # of the W distinct words
+    inputs: WordInputs  # of the W distinct words; with no part where their vectors come from elsewhere
     positions: Tensor  # (B, T) which distinct word stands here; 0 beyond a sentence's end
     lengths: tuple[int, ...]  # of each row, boundaries included; never rising
     order: Tensor  # (B,) the caller's number of each row
@@ -31,12 +32,17 @@ class Batch:
         >>> batch.words, batch.lengths, batch.order.tolist()
         (('<S>', '</S>', 'a', 'b'), (6, 4), [1, 0])
         """
-        begin, end = speller.config.begin, speller.config.end
-        numbers = {begin: 0, end: 1}
+        batch = cls.of_words(sentences, speller.config)
+        return replace(batch, inputs=speller.spell(batch.words))
+
+    @classmethod
+    def of_words(cls, sentences: Sequence[Sequence[str]], config: ModelConfig) -> "Batch":
+        """As `of`, but with no word spelt: for whoever has the vectors of the words from elsewhere."""
+        numbers = {config.begin: 0, config.end: 1}
         rows = []
         for sentence in sentences:
             rows.append([0, *(numbers.setdefault(word, len(numbers)) for word in sentence), 1])
-        return cls.of_rows(rows, speller.spell(list(numbers)), words=tuple(numbers))
+        return cls.of_rows(rows, WordInputs(None, None), words=tuple(numbers))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[int]], inputs: WordInputs, *, words: tuple[str, ...] = ()) -> "Batch":
