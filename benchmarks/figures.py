@@ -94,18 +94,21 @@ def pretrain() -> str:
 
 
 def pretrain_profile() -> str:
-    lines = newest(BENCHMARKS / "pretrain_profile.jsonl")
-    if not lines:
-        return ""
-    kinds = list(next(iter(lines.values()))["milliseconds"])
-    shown = table(
-        ["size", "step", *kinds],
-        [
-            [size, f"{line['milliseconds_per_step']:.1f}", *(f"{line['milliseconds'][kind]:.1f}" for kind in kinds)]
-            for size, line in lines.items()
-        ],
+    lines = {
+        size: line for size, line in newest(BENCHMARKS / "pretrain.jsonl").items() if "milliseconds_by_kind" in line
+    }
+    kinds = list(dict.fromkeys(kind for line in reversed(lines.values()) for kind in line["milliseconds_by_kind"]))
+    rows = []
+    for size, line in lines.items():
+        step, spent = line["milliseconds_per_step"], line["milliseconds_by_kind"]
+        times = [step, *(spent.get(kind, 0.0) for kind in kinds), max(step - sum(spent.values()), 0.0)]
+        rows.append([size, *(f"{time:.1f}" for time in times)])
+    shown = table(["size", "step", *kinds, "nothing runs"], rows)
+    return (
+        f"Where the time of a step goes, in milliseconds, by the kernels that a profiler saw:\n\n{shown}"
+        if rows
+        else ""
     )
-    return f"Where the time goes, in milliseconds a step, by `benchmarks/pretrain_profile.py`:\n\n{shown}"
 
 
 def pretrain_cpu() -> str:

@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from elmore import Embedder, load
 from elmore.corpus.corpus import Corpus
 from elmore.model import Model
 from small_runs import small_corpus
+
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+settings.register_profile("elmore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("elmore")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NO_REFERENCE_DATA = "the folder `shared` with the reference data is not beside the repository"

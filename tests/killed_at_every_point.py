@@ -23,8 +23,8 @@ import torch
 
 from elmore.atomic_files import atomic_write, atomic_write_folder
 from elmore.embedding.spool import EmbeddedSentence, Spool
-from elmore.training.checkpoints import Checkpoints, Snapshot
-from elmore.training.log import Log, read_log
+from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
+from elmore.training.log import JsonLog, read_log
 
 CALLS = ("fsync", "rename", "replace", "unlink", "rmdir")
 
@@ -106,25 +106,25 @@ class TrainingCheckpoint:
         self._save(folder, 2)
 
     def check(self, folder: Path) -> str:
-        found = Checkpoints(folder, keep=1).newest()
+        found = TrainingCheckpoints(folder, keep=1).newest()
         assert found.tensors["weight"].tolist() == [found.progress["step"]] * 3
         return {1: "old", 2: "new"}[found.progress["step"]]
 
     def _save(self, folder: Path, step: int) -> None:
-        Checkpoints(folder, keep=1).save(step, Snapshot({"weight": torch.full((3,), float(step))}, {}))
+        TrainingCheckpoints(folder, keep=1).save(step, Snapshot({"weight": torch.full((3,), float(step))}, {}))
 
 
 class RewoundLog:
     """A log of which the end is forgotten."""
 
     def old(self, folder: Path) -> None:
-        log = Log(folder / "log.jsonl")
+        log = JsonLog(folder / "log.jsonl")
         for step in range(4):
             log.write(step=step)
         log.close()
 
     def work(self, folder: Path) -> None:
-        Log(folder / "log.jsonl").rewind(1)
+        JsonLog(folder / "log.jsonl").rewind(1)
 
     def check(self, folder: Path) -> str:
         return {4: "old", 2: "new"}[len(read_log(folder / "log.jsonl"))]

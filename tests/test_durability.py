@@ -15,12 +15,14 @@ import pytest
 from disk_journal import assert_durable, recorded
 from elmore import Embedder, load
 from elmore.atomic_files import atomic_write, atomic_write_folder
+from elmore.corpus.corpus import Corpus
 from elmore.embedding.sinks import sink_for
 from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.formats.token_embeddings import write_token_embeddings
 from elmore.model import save, token_embeddings_of
 from elmore.text.vocabulary import Vocabulary
-from small_runs import small_corpus
+from elmore.training.events import Progressed
+from small_runs import small_corpus, small_recipe, small_run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a folder is synced the POSIX way")
 
@@ -116,6 +118,17 @@ def test_a_file_of_vectors_in_the_layout_of_allennlp(tmp_path: Path, tiny: Embed
     with recorded(tmp_path) as journal, (tmp_path / "text").open() as text:
         embedder.embed_file(text, str(tmp_path / "vectors.hdf5"))
     assert journal.targets == ["vectors.hdf5"]
+    assert_durable(journal)
+
+
+def test_a_training_from_its_first_file_to_its_model(tmp_path: Path, corpus: Corpus) -> None:
+    with recorded(tmp_path) as journal:
+        for event in (events := small_run(corpus, tmp_path / "run", small_recipe(**{"training.steps": 12}))):
+            if isinstance(event, Progressed) and event.step.number == 7:
+                events.stop()
+        list(small_run(corpus, tmp_path / "run", resume=True))
+    names = {Path(target).name for target in journal.targets}
+    assert names >= {"run.json", "settings.json", "recipe.json", "log.jsonl", "step-00000005", "step-00000010", "model"}
     assert_durable(journal)
 
 

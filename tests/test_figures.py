@@ -61,6 +61,22 @@ def test_every_size_was_read_in_every_way(monkeypatch) -> None:
     assert {row["the same call twice"] for row in found.values()} == {0.0}
 
 
+def test_the_time_of_a_step_is_told_by_kind_and_adds_up(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(figures, "BENCHMARKS", tmp_path)
+    kinds = {"small": {"matrix products": 1.5, "copies": 0.5}, "original": {"matrix products": 4.0, "softmax": 2.0}}
+    lines = [
+        {"size": size, "milliseconds_per_step": 2 * sum(spent.values()), "milliseconds_by_kind": spent}
+        for size, spent in kinds.items()
+    ]
+    (tmp_path / "pretrain.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert figures.pretrain_profile().splitlines()[2:] == [
+        "| size | step | matrix products | softmax | copies | nothing runs |",
+        "|---|--:|--:|--:|--:|--:|",
+        "| small | 4.0 | 1.5 | 0.0 | 0.5 | 2.0 |",
+        "| original | 12.0 | 4.0 | 2.0 | 0.0 | 6.0 |",
+    ]
+
+
 def test_a_bound_is_never_below_what_was_measured() -> None:
     for difference in (5.1e-6, 1e-6, 9.99e-6, 2.7418136596679688e-06):
         assert float(figures.bound(difference)) >= difference * (1 - 1e-8)

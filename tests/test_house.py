@@ -13,7 +13,7 @@ MOST_LINES, MOST_ARGUMENTS = 60, 8
 FOREIGN = ("compat/", "triton_")
 # What else may be larger, each with its reason.
 EXCEPTIONS = {
-    "corpus/prepare.py:prepare": "its settings are to become a record",
+    "corpus/prepare.py:prepare": "a public door: its options are keywords, as those of the verb are flags",
 }
 
 

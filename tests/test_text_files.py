@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError, MissingExtra, NotFound
-from elmore.text_files import read_lines
+from elmore.text_files import read_lines, total_bytes
 
 
 def zst(data: bytes) -> bytes:
@@ -167,3 +168,25 @@ def refuse(error: OSError) -> Callable[..., None]:
         raise error
 
     return refusing
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zst])
+def test_while_a_file_is_read_it_is_told_how_much_of_it_was(tmp_path: Path, pack) -> None:
+    lines = [f"{number} {random.Random(number).random()}" for number in range(30_000)]
+    path = tmp_path / "text"
+    path.write_bytes(pack("\n".join(lines).encode()))
+    told: list[int] = []
+    assert list(read_lines(path, on_read=told.append)) == lines
+    assert len(told) == len(lines)
+    assert sum(told) == path.stat().st_size == total_bytes([path])
+    if pack is bz2.compress:  # which packs 900 kB at a time, and cannot unpack less
+        return
+    # Not all at once: after half of the lines, about half.
+    assert sum(told[:15_000]) == pytest.approx(path.stat().st_size / 2, rel=0.3)
+
+
+def test_the_size_of_a_pipe_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("12345")
+    assert total_bytes([tmp_path / "text", tmp_path / "text"]) == 10
+    assert total_bytes([tmp_path / "text", "-"]) is None
+    assert total_bytes([tmp_path / "none"]) is None

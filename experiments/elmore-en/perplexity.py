@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import torch
 
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
 from elmore.devices import choose_device
 from elmore.model import load
 from elmore.scoring import perplexity
-from elmore.scoring.perplexity import DEFAULT_PASSAGE, DEFAULT_ROWS
 from elmore.scoring.predictor import Predictor
 from elmore.text.reading import read_sentences
 
@@ -64,7 +64,7 @@ class Scorer:
 
     def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:
         found = perplexity(self._sentences(text), model=self.predictor, state=state)
-        how = {"rows": DEFAULT_ROWS, "passage": DEFAULT_PASSAGE} if state == "carry" else {}
+        how = {"rows": DEFAULT_PERPLEXITY_ROWS, "passage": DEFAULT_PASSAGE} if state == "carry" else {}
         numbers = {name: getattr(found, name) for name in ("tokens", "unknown", "forward", "backward", "mean")}
         return {**numbers, "state": state, **how}
 

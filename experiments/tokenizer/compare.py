@@ -102,7 +102,7 @@ def compare(text: list[Cut], predictor: Predictor, *, most: int) -> dict[str, An
 def bits_of(sentences: Sentences, predictor: Predictor) -> float:
     if not sentences:
         return 0.0
-    told = perplexity(predictor, sentences, state="fixed")
+    told = perplexity(sentences, model=predictor, state="fixed")
     return told.tokens * math.log2(told.mean)
 
 

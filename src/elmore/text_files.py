@@ -10,7 +10,7 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
@@ -24,15 +24,22 @@ if TYPE_CHECKING:
 DecodingErrors = Literal["strict", "replace"]
 
 
-def read_lines(path: str | Path, *, errors: DecodingErrors = "strict") -> Iterator[str]:
+def read_lines(
+    path: str | Path, *, errors: DecodingErrors = "strict", on_read: Callable[[int], None] | None = None
+) -> Iterator[str]:
     r"""Give the lines of a file one by one, without their ends.
 
     A line ends with \n or \r\n and with nothing else: the many other characters that Unicode calls line ends stand
     inside sentences in real text. NUL is a character like any other; a byte order mark at the start is dropped.
+    Before each line `on_read` is told how many more bytes of the file, as it lies there, were read for it.
     """
     name = name_of(path)
-    with _damage_explained(name), _opened(path) as stream:
+    with _damage_explained(name), _opened(path) as (stream, packed):
+        position = 0
         for number, raw in enumerate(stream, start=1):
+            if on_read is not None:
+                on_read(packed.tell() - position)
+                position = packed.tell()
             line = raw if number > 1 else _without_mark(raw, name)
             if line.endswith(b"\n"):
                 line = line[: -2 if line.endswith(b"\r\n") else -1]
@@ -44,6 +51,16 @@ def read_lines(path: str | Path, *, errors: DecodingErrors = "strict") -> Iterat
                     f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at column {column}); "
                     "convert the file to UTF-8, or read on with --errors replace"
                 ) from None
+
+
+def total_bytes(paths: Iterable[str | Path]) -> int | None:
+    """How large these files are together, as they lie there; None if one of them is a pipe, or missing.
+
+    >>> total_bytes(["-"]) is None
+    True
+    """
+    files = [Path(path) for path in paths]
+    return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else None
 
 
 def name_of(path: str | Path) -> str:
@@ -72,7 +89,8 @@ def _damage_explained(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[BufferedIOBase]:
+def _opened(path: str | Path) -> Iterator[tuple[BufferedIOBase, BufferedIOBase]]:
+    """The content of a file, unpacked, and the stream from which it is unpacked."""
     if str(path) != "-":
         with Path(path).open("rb") as file:
             yield _unpacked(file)
@@ -86,20 +104,20 @@ _ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # the se
 _BZIP2_MAGIC = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")  # so long because text may well begin with BZh
 
 
-def _unpacked(stream: BufferedIOBase) -> BufferedIOBase:
-    """The stream, decompressed if its first bytes say that it is compressed, whatever its name says."""
+def _unpacked(stream: BufferedIOBase) -> tuple[BufferedIOBase, BufferedIOBase]:
+    """The stream, decompressed if its first bytes say that it is compressed, and as it was before."""
     head = stream.read(10)
     # Standard input cannot be wound back, so the head is put in front again.
     whole = BufferedReader(_Rejoined(head, stream), buffer_size=1 << 17)
     if head.startswith(b"\x1f\x8b\x08"):
-        return gzip.GzipFile(fileobj=whole)
+        return gzip.GzipFile(fileobj=whole), whole
     if head.startswith(b"\xfd7zXZ\0"):
-        return lzma.LZMAFile(whole)
+        return lzma.LZMAFile(whole), whole
     if _BZIP2_MAGIC.match(head):
-        return bz2.BZ2File(whole)
+        return bz2.BZ2File(whole), whole
     if _ZSTD_MAGIC.match(head):
-        return BufferedReader(_Unzstd(whole), buffer_size=1 << 17)
-    return whole
+        return BufferedReader(_Unzstd(whole), buffer_size=1 << 17), whole
+    return whole, whole
 
 
 class _Rejoined(RawIOBase):
@@ -107,9 +125,13 @@ class _Rejoined(RawIOBase):
 
     def __init__(self, head: bytes, rest: BufferedIOBase) -> None:
         self.head, self.rest = head, rest
+        self.given = 0
 
     def readable(self) -> bool:
         return True
+
+    def tell(self) -> int:
+        return self.given
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
         view = memoryview(buffer)
@@ -117,6 +139,7 @@ class _Rejoined(RawIOBase):
         piece = self.head[: len(view)] or self.rest.read1(len(view))
         self.head = self.head[len(piece) :]
         view[: len(piece)] = piece
+        self.given += len(piece)
         return len(piece)
 
 

@@ -1,9 +1,12 @@
 """The program as a whole: help, version, flags before and after the verb, and how it ends."""
 
+import gzip
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import torch
 
 from elmore import __version__, load
 from elmore.cli.app import VERBS, program
+from elmore.progress import Progress
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -137,6 +141,14 @@ def test_a_console_without_a_character_shows_its_code(elmore, tmp_path: Path) ->
     assert "description  Caf\\xe9\n" in ended.stdout
 
 
+def test_output_that_nobody_reads_to_its_end_is_no_error(fixtures: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("good words\n" * 5000)  # more than a pipe holds
+    model = fixtures / "bilm-tf-checkpoint"
+    ended = shell(f"elmore surprisal {tmp_path / 'text.txt'} -m {model} | head -1; echo ${{PIPESTATUS[0]}}")
+    assert ended.stdout.splitlines()[1] == "141"
+    assert ended.stderr == ""
+
+
 @pytest.mark.parametrize("command", ["elmore info tiny-random --json | true", "elmore --help | true"])
 def test_a_reader_that_has_had_enough_is_no_error(command: str) -> None:
     ended = shell(f"{command}; echo ${{PIPESTATUS[0]}}")
@@ -162,3 +174,29 @@ def test_every_verb_that_runs_a_model_says_where_unless_it_is_the_cpu(
     assert ended.code == 0, ended.err
     assert asked == ["cuda:1"]
     assert ended.err.splitlines().count("running on cuda:1") == (device != "cpu")
+
+
+@pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
+@pytest.mark.parametrize("verb", ["perplexity", "surprisal", "prepare"])
+def test_how_much_of_the_input_is_done_is_known_to_the_byte(
+    elmore, fixtures: Path, tmp_path: Path, monkeypatch, verb: str
+) -> None:
+    class Recorded(Progress):
+        done = 0
+
+        def read(self, size: int) -> None:
+            self.done += size
+
+    progress, totals = Recorded(), []
+
+    @contextmanager
+    def bar(*_: object, total_bytes: int | None, **__: object) -> Iterator[Progress]:
+        totals.append(total_bytes)
+        yield progress
+
+    monkeypatch.setattr("elmore.progress.progress_bar", bar)
+    text = tmp_path / "text.txt.gz"
+    text.write_bytes(gzip.compress(b"good words\n\nlanguage models\n"))
+    options = ("-o", tmp_path / "out") if verb == "prepare" else ("--model", fixtures / "bilm-tf-checkpoint")
+    assert elmore(verb, text, *options).code == 0
+    assert totals == [progress.done] == [text.stat().st_size]

@@ -74,6 +74,24 @@ def test_what_hdf5_cannot_say_is_refused_in_one_line(elmore, fixtures: Path, tmp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("form", ["folder", "token-embeddings"])
+def test_what_is_there_is_replaced_only_when_told_to(elmore, fixtures: Path, tmp_path: Path, form: str) -> None:
+    out, vocabulary = tmp_path / "out", fixtures / "allennlp" / "vocab_test.txt"
+    command = ("convert", "tiny-random", "-o", out, "--format", form, "--vocabulary", vocabulary)
+    assert elmore(*command).code == 0
+    ended = elmore(*command)
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert ended.err.startswith(f"elmore: {out}: is there already")
+    assert elmore(*command, "--force").code == 0
+
+
+def test_a_model_is_not_written_over_itself(elmore, tmp_path: Path) -> None:
+    elmore("convert", "tiny-random", "-o", tmp_path / "model")
+    ended = elmore("convert", tmp_path / "model", "-o", tmp_path / "model", "--force")
+    assert ended.code == 1
+    assert ended.err.startswith(f"elmore: {tmp_path / 'model'}: is an input, and would be replaced")
+
+
 def test_a_pair_of_files_can_be_converted(elmore, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "allennlp"
     pair = ("--options-file", folder / "options.json", "--weight-file", folder / "lm_weights.hdf5")

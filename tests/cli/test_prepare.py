@@ -39,6 +39,14 @@ def test_every_option_reaches_the_work(text, tmp_path):
     assert (corpus.manifest["seed"], corpus.manifest["heldout_share"]) == (3, 0.4)
 
 
+def test_hard_wrapped_text_can_be_told(tmp_path):
+    (tmp_path / "text.txt").write_text("one two\nthree\n\nfour\n\n\nfive\n")
+    for how, documents in (("line", 3), ("blank-line", 2)):
+        result = run(tmp_path / "text.txt", "-o", tmp_path / how, "--paragraphs", how, "--heldout", 0)
+        assert result.exit_code == 0, result.output
+        assert Corpus.open(tmp_path / how).manifest["parts"]["train"]["documents"] == documents
+
+
 def test_it_tells_what_was_written_and_what_was_left_out(text, tmp_path):
     result = run(text, "-o", tmp_path / "out", "--tokenized")
     parts = json.loads((tmp_path / "out" / "manifest.json").read_text())["parts"]

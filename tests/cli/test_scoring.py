@@ -74,6 +74,34 @@ class TestPerplexity:
         assert parts["texts"] == [str(tmp_path / "a"), str(tmp_path / "b")]
         assert {**parts, "texts": whole["texts"]} == whole
 
+    def test_folders_and_globs_are_read_too(self, model: Path, data: Path, tmp_path: Path, monkeypatch) -> None:
+        lines = data.read_text().splitlines()
+        (tmp_path / "folder").mkdir()
+        for number, line in enumerate(lines):
+            (tmp_path / "folder" / f"{number}.txt").write_text(line + "\n")
+        whole, folder, globbed = (
+            json.loads(run("perplexity", "--model", model, text, "--tokenized", "--json").stdout)["mean"]
+            for text in (data, tmp_path / "folder", tmp_path / "folder" / "*.txt")
+        )
+        assert whole == folder == globbed
+
+    def test_text_can_be_read_as_another_language_is(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("l'esprit de l'escalier, etc.\n")
+        tokens = {
+            code: json.loads(run("perplexity", "-m", model, tmp_path / "text.txt", *flags, "--json").stdout)["tokens"]
+            for code, flags in {"en": (), "fr": ("--language", "fr"), "": ("--tokenizer", "whitespace")}.items()
+        }
+        assert tokens[""] == 5
+        assert tokens[""] < tokens["fr"] <= tokens["en"]
+
+    def test_hard_wrapped_text_can_be_told(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("neural language\nmodels are\n\ngood words\n")
+        sentences = [
+            json.loads(run("perplexity", "-m", model, tmp_path / "text.txt", "--paragraphs", how, "--json").stdout)
+            for how in ("line", "blank-line")
+        ]
+        assert [found["sentences"] for found in sentences] == [3, 2]
+
     @pytest.mark.parametrize("name", ["heldout", "heldout.bin", "train"])
     def test_a_part_of_a_prepared_corpus_is_read(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
         lines = data.read_text().splitlines()
@@ -137,6 +165,23 @@ class TestSurprisal:
         result = run("surprisal", data, "-o", "scores.xlsx")
         assert "scores.xlsx: a table of surprisals is written to .tsv" in str(result.exception)
 
+    @pytest.mark.parametrize("name", ["scores.tsv", "scores.csv", "scores.json", "scores.jsonl"])
+    def test_a_table_is_replaced_by_a_table_and_nothing_else_is(
+        self, model: Path, data: Path, tmp_path: Path, name: str
+    ) -> None:
+        out = tmp_path / name
+        command = ("surprisal", "--model", model, data, "--tokenized", "-o", out)
+        out.write_text("years of work\n")
+        assert f"{out}: is there already, and not Elmore's" in str(run(*command).exception)
+        assert out.read_text() == "years of work\n"
+        assert run(*command, "--force").exit_code == 0
+        assert run(*command).exit_code == 0
+
+    def test_the_input_is_not_replaced(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("good words\n")
+        result = run("surprisal", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "text.txt", "--force")
+        assert "is an input, and would be replaced" in str(result.exception)
+
     def test_logarithms_are_written_when_asked_for(self, model: Path, data: Path) -> None:
         lines = run("surprisal", "--model", model, data, "--tokenized", "--log-probabilities").stdout.splitlines()
         assert lines[0].split("\t")[4:] == ["log_forward", "log_backward", "log_both"]
@@ -151,6 +196,19 @@ class TestSurprisal:
     def test_contradicting_formats_are_refused(self, model: Path, data: Path) -> None:
         result = run("surprisal", "--model", model, data, "--tokenized", "--input-format", "conllu")
         assert "--tokenized and --input-format conllu contradict each other" in str(result.exception)
+
+    def test_penn_style_tokens_are_noticed_and_converted_when_told(self, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("I do n't know -LRB- really -RRB- .\n")
+        command = ("surprisal", tmp_path / "text.txt", "--tokenized")
+        with pytest.warns(InputWarning, match="the tokens look Penn-style"):
+            lines = run(*command).stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines[2:5]] == ["do", "n't", "know"]
+        lines = run(*command, "--token-style", "penn").stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines[2:6]] == ["don", "'t", "know", "("]
+
+    def test_a_token_style_is_for_tokens(self, data: Path) -> None:
+        result = run("surprisal", data, "--token-style", "penn")
+        assert f"{data}: --token-style is for text that comes as tokens" in str(result.exception)
 
     def test_raw_text_is_split_and_tokenised(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("The model is good. It predicts words.\n")

@@ -23,7 +23,6 @@ def folder(tmp_path: Path) -> Path:
         heldout.append(np.array([3, 0], dtype=np.uint32))
         train.append(np.array([0], dtype=np.uint32))
     writer.words("types.txt", ["<S>", "</S>", "b", "a"])
-    writer.numbers("counts.bin", np.array([3, 0, 2, 1]), "<u8")
     writer.words("vocabulary.txt", ["<S>", "</S>", "<UNK>", "b"])
     writer.numbers("classes.bin", np.array([0, 1, 3, 2]), "<u4")
     writer.manifest({"text": TEXT, "parts": {"train": {}, "heldout": {}}})
@@ -36,7 +35,6 @@ def test_a_corpus_is_read_back_as_it_was_written(folder):
     assert corpus.heldout.tolist() == [0, 3, 0]
     assert isinstance(corpus.train, np.memmap)
     assert corpus.types == ["<S>", "</S>", "b", "a"]
-    assert corpus.counts.tolist() == [3, 0, 2, 1]
     assert corpus.classes.tolist() == [0, 1, 3, 2]
     assert corpus.vocabulary.words == ("<S>", "</S>", "<UNK>", "b")
     assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2, language="de", lowercase=True)
@@ -51,7 +49,6 @@ def test_a_manifest_that_does_not_name_the_version_of_its_tokeniser_means_the_fi
 def test_the_files_hold_what_the_format_says(folder):
     assert (folder / "train.bin").read_bytes().hex() == "000000000200000003000000000000000200000000000000"
     assert (folder / "types.txt").read_bytes() == b"<S>\n</S>\nb\na\n"
-    assert (folder / "counts.bin").read_bytes()[:9].hex() == "030000000000000000"
     assert (folder / "classes.bin").read_bytes()[-4:].hex() == "02000000"
 
 
@@ -102,7 +99,7 @@ DAMAGE = [
     *((resize(name), FormatError, rf"{name}: has \d+ bytes instead of \d+") for name in FILES),
     (with_tables(train=b"\2\0\0\0"), FormatError, "train.bin: does not begin and end with a boundary"),
     (with_tables(heldout=b"\0\0\0\0\2\0\0\0"), FormatError, "heldout.bin: does not begin and end"),
-    (with_tables(types=b"<S>\n</S>\nb\n"), FormatError, "counts.bin: has 4 numbers for 3 types"),
+    (with_tables(types=b"<S>\n</S>\nb\n"), FormatError, "classes.bin: has 4 numbers for 3 types"),
     (with_tables(types=b"b\na\n<S>\n</S>\n"), FormatError, "types.txt: begins with b, a instead of <S>, </S>"),
     (with_tables(types=b"\xff\n"), FormatError, "types.txt: is not UTF-8 at byte 0"),
     (with_tables(classes=b"\0\0\0\0"), FormatError, "classes.bin: has 1 numbers for 4 types"),

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from elmore import load
 from elmore.formats import Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.storage.container import Files, open_container
+from elmore.formats.storage.container import FileContainer, open_container
 from elmore.formats.storage.torch_files import load_tensors
 from elmore.model import Model, save
-from elmore.training.checkpoints import Checkpoints, Snapshot
+from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 
 
 def spoil(path: Path) -> None:
@@ -73,7 +73,7 @@ def test_all_parts_of_a_model(tmp_path: Path, tiny_model: Model, format_name: st
 
 
 def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints = TrainingCheckpoints(tmp_path / "checkpoints")
     checkpoints.save(1, Snapshot({"weight": torch.arange(1000.0)}, {}))
     found = checkpoints.newest()
     spoil(tmp_path / "checkpoints")
@@ -85,6 +85,6 @@ def test_a_file_of_torch(tmp_path: Path) -> None:
         folder = tmp_path / str(as_zip)
         folder.mkdir()
         torch.save({"w": torch.arange(1000.0)}, folder / "w.th", _use_new_zipfile_serialization=as_zip)
-        found = load_tensors(Files({"w.th": folder / "w.th"}), "w.th")
+        found = load_tensors(FileContainer({"w.th": folder / "w.th"}), "w.th")
         spoil(folder)
         assert_unchanged(found, {"w": torch.arange(1000.0)})

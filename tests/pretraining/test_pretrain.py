@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from elmore import load
+from elmore import load, prepare
 from elmore.errors import CannotExpress, InputError, InputWarning
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
@@ -332,3 +332,27 @@ def test_a_corpus_too_small_for_the_recipe_is_trained_at_once_and_that_is_told(c
     )
     with pytest.raises(InputError, match="1024 negatives cannot be drawn"):
         next(pretrain(corpus, tmp_path / "new", {**tiny, "training.negatives": 1024}, device="cpu"))
+
+
+WORDS_21 = "the quick brown fox jumps over a lazy dog while seven small birds sing in old green trees near us all"
+
+
+@pytest.mark.filterwarnings("ignore:the input is one document")
+@pytest.mark.parametrize(
+    ("name", "text", "types"),
+    [
+        ("words.txt", WORDS_21, 21),
+        ("protein.fasta", ">one\nACDEFGHIKLMNPQRSTVWYXBZUO\n", 25),
+    ],
+)
+def test_21_words_or_25_residues_need_no_flag(tmp_path, name, text, types):
+    (tmp_path / name).write_text(text)
+    corpus = prepare([tmp_path / name], tmp_path / "corpus", workers=1)
+    events = pretrain(corpus, tmp_path / "run", "tiny", settings={"log_every": 1}, device="cpu")
+    opened, *_, progressed = islice(events, 4)
+    assert opened.types == types
+    assert not opened.is_sampled
+    assert len(opened.notices) == 2
+    assert opened.notices[1].endswith("too short for 32 rows of 20; it is read in 1")
+    assert isinstance(progressed, Progressed)
+    assert math.isfinite(progressed.step.loss)

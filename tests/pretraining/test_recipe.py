@@ -32,7 +32,7 @@ def test_a_text_too_short_for_the_rows_is_read_in_fewer(tokens, processes, rows)
     fitted = fit_to_corpus(RECIPE, tokens=tokens, vocabulary_size=99_999, processes=processes)
     assert fitted.recipe == replace(RECIPE, training=replace(RECIPE.training, rows=rows))
     (notice,) = fitted.notices
-    assert f"a corpus of {tokens:,} tokens is too short for 128 rows of 20; {rows} are" in notice
+    assert f"a corpus of {tokens:,} tokens is too short for 128 rows of 20; it is read in {rows}" == notice
 
 
 def test_a_text_too_short_for_one_row_is_left_to_be_refused():

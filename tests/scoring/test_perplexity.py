@@ -227,6 +227,15 @@ def test_what_looks_wrong_with_the_text_is_told_once_for_a_predictor(toy: Model)
     assert not any("untokenised" in str(warning.message) for warning in told)
 
 
+@much_unknown
+def test_penn_style_lists_are_converted_and_strings_are_not(toy: Model) -> None:
+    given = [["the", "cat", "did", "n't", "sit", "."], "the cat sat , don't ``you'' know ."]
+    expected = [["the", "cat", "didn", "'t", "sit", "."], Predictor(toy).tokenizer.tokenize(given[1]).words]
+    assert perplexity(given, model=toy, token_style="penn") == perplexity(expected, model=toy)
+    with pytest.raises(InputError, match="token_style is 'spacy'; it must be moses or penn"):
+        perplexity(given, model=toy, token_style="spacy")  # type: ignore[arg-type]
+
+
 def test_a_generator_of_sentences_will_do(toy: Model) -> None:
     def sentences() -> Iterator[list[str]]:
         yield from TEXT

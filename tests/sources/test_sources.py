@@ -76,12 +76,10 @@ def test_a_path_object_is_only_looked_for_here():
 
 def test_a_pair_may_be_paths_or_addresses(website, tmp_path):
     (tmp_path / "mine.json").write_bytes(b"options")
-    (tmp_path / "words.txt").write_bytes(b"vocabulary")
-    found = find_pair(tmp_path / "mine.json", website.put("/any", b"weights"), tmp_path / "words.txt")
+    found = find_pair(tmp_path / "mine.json", website.put("/any", b"weights"))
     assert {name: path.read_bytes() for name, path in found.files.items()} == {
         "options.json": b"options",
         "weights.hdf5": b"weights",
-        "vocab.txt": b"vocabulary",
     }
     assert found.origin == website.address("/any")
 

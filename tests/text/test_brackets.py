@@ -3,13 +3,13 @@
 import pytest
 
 from elmore.errors import InputError
-from elmore.text.brackets import pointed_at
+from elmore.text.brackets import find_bracketed
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
 
 
 @pytest.mark.parametrize(
-    ("sentence", "words", "held"),
+    ("sentence", "words", "bracketed"),
     [
         ("I took a [bow].", "I took a bow .", ["bow"]),
         ("I love [New York] .", "I love New York .", ["New", "York"]),
@@ -24,13 +24,13 @@ from elmore.text.tokenizing import Tokenizer
         (["a", "[]", "."], "a .", []),
     ],
 )
-def test_the_words_and_those_in_brackets(sentence, words, held):
-    found = pointed_at(sentence, Tokenizer(TextStyle()))
+def test_the_words_and_those_in_brackets(sentence, words, bracketed):
+    found = find_bracketed(sentence, Tokenizer(TextStyle()))
     assert found.words == words.split()
-    assert [found.words[place] for place in found.held] == held
+    assert [found.words[place] for place in found.bracketed] == bracketed
 
 
 @pytest.mark.parametrize("sentence", ["none", "[two] [places]", "[open", ["[a]", "[b]"], ["[", "]"], ""])
 def test_anything_but_one_place_is_refused(sentence):
     with pytest.raises(InputError, match="exactly one place in \\[brackets\\]"):
-        pointed_at(sentence, Tokenizer(TextStyle()))
+        find_bracketed(sentence, Tokenizer(TextStyle()))

@@ -225,6 +225,12 @@ def test_where_the_first_column_counts_the_second_has_the_word(file):
     assert sentences(file("1 CD\nMay NNP\n", "b.conll"))[0].words == ["1", "May"]
 
 
+def test_where_the_third_column_counts_the_fourth_has_the_word(file):
+    rows = ["bc/x 0 0 Go VB * -", "bc/x 0 1 on RP * -", "", "bc/x 0 0 . . * -", "", "#end document"]
+    path = file("\n".join(["#begin document (bc/x); part 000", *rows]), "a.conll")
+    assert [sentence.words for sentence in sentences(path)] == [["Go", "on"], ["."]]
+
+
 def test_the_column_of_the_word_can_be_said(file):
     lines = enumerate(["bc 0 0 Go VB", "bc 0 1 on RP"], start=1)
     assert next(column_sentences(lines, name="x", word_column=3)).words == ["Go", "on"]

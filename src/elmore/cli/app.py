@@ -26,7 +26,7 @@ VERBS = {
     "prepare": "Split, tokenise and number TEXT, for `elmore pretrain`.",
     "pretrain": "Train a biLM on PREPARED.",
     "perplexity": "Tell how well a model predicts TEXT, by the full softmax.",
-    "surprisal": "Write how surprising every word of FILE is, in bits.",
+    "surprisal": "Write how surprising every word of TEXT is, in bits.",
     "substitutes": "Tell which words a model would put in a place of a sentence.",
     "completion": "Print the script by which a shell completes verbs, options and names.",
 }

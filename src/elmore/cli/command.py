@@ -105,6 +105,9 @@ def argument(*declarations: str, metavar: str, help: str, **settings: Any) -> De
     return click.argument(*declarations, cls=Argument, metavar=metavar, help=help, **settings)
 
 
+force_option = option("--force", is_flag=True, panel=OUTPUT, help="Replace what is there already.")
+
+
 def options_record(name: str, record: type, options: Sequence[Decorator]) -> Decorator:
     """Declare several options at once; the function gets them as one `record`, under `name`.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from elmore.cli.command import FILE, option, options_record, verb
+from elmore.cli.command import FILE, force_option, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_argument
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import NotFound
@@ -78,6 +78,7 @@ style_options = options_record(
     panel=CARD,
     help="A TOML file: name, description, licence, and more.",
 )
+@force_option
 @style_options
 def convert(
     verbosity: Verbosity,
@@ -88,6 +89,7 @@ def convert(
     format: str,  # noqa: A002 (the flag's name)
     warm: Path | None,
     card: Path | None,
+    force: bool,
 ) -> None:
     """Write MODEL in another format, or with another card."""
     if warm is not None and not warm.exists():
@@ -97,9 +99,11 @@ def convert(
     from elmore.formats.card_file import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save, token_embeddings_of
+    from elmore.output_paths import check_output
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
+    check_output(output, inputs=[path for path in (model.model, warm, card) if path is not None], force=force)
     given = {} if card is None else read_card_file(card)
     loaded = model.load()
     style = changes.applied_to(loaded.card.text)
@@ -111,5 +115,5 @@ def convert(
     if format == "token-embeddings":
         write_token_embeddings(token_embeddings_of(loaded), output)
     else:
-        save(loaded, output, format=format)
+        save(loaded, output, format=format, force=force)
     verbosity.info(f"wrote {output}")

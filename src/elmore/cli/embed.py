@@ -11,7 +11,7 @@ import click
 
 from elmore.cli.command import COMPUTING, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_options
-from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
+from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
 from elmore.errors import InputError
 from elmore.text.reading import format_of
@@ -57,7 +57,7 @@ allennlp_options = options_record(
 
 
 @verb()
-@argument("source", type=SOURCE, metavar="FILE", help=TEXT_FILE_HELP)
+@argument("source", type=SOURCE, metavar="FILE", help=TEXT_HELP)
 @option(
     "--output",
     "-o",

@@ -1,7 +1,7 @@
 """`elmore perplexity`: how well a model predicts a text."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -9,7 +9,7 @@ import click
 
 from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
-from elmore.cli.text_options import TextChoice, text_options
+from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from elmore.corpus.corpus import Corpus
+    from elmore.progress import Progress
     from elmore.scoring.perplexity import Perplexity
     from elmore.text.style import TextStyle
 
@@ -30,7 +32,7 @@ READING = "Reading"
     nargs=-1,
     required=True,
     metavar="TEXT...",
-    help="Files of text, CoNLL-U or FASTA (- is stdin), or a part of a corpus: FOLDER/heldout.",
+    help=f"{TEXT_HELP} Or a part of a prepared corpus: FOLDER/heldout.",
 )
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @option(
@@ -82,12 +84,15 @@ def perplexity(
     """
     from elmore.progress import progress_bar
     from elmore.scoring.perplexity import perplexity as measure
+    from elmore.text_files import total_bytes
 
+    sources = _sources(texts)
     loaded = model.load_to_run(verbosity)
-    with progress_bar("scoring", show=verbosity.show_progress) as progress:
+    with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
         found = measure(
-            _sentences(texts, text, loaded.card.text),
+            progress.track(_sentences(sources, text, loaded.card.text, progress)),
             model=loaded,
+            token_style=text.token_style,
             state=state,
             rows=rows,
             passage=passage,
@@ -104,32 +109,48 @@ def perplexity(
             print(f"{name:<10}{value}")
 
 
-def _sentences(texts: Iterable[str], how: TextChoice, style: "TextStyle") -> Iterator[list[str]]:
-    for text in texts:
-        if (part := _corpus_part(Path(text))) is not None:
-            yield from part
+def _sources(texts: Sequence[str]) -> list[str]:
+    """The files to read; of a prepared corpus FOLDER/heldout.bin or FOLDER/train.bin."""
+    from elmore.text.inputs import find_inputs
+
+    parts = {text: Path(text).with_suffix(".bin") for text in texts}
+    return [
+        source
+        for text in texts
+        for source in ([str(parts[text])] if _is_corpus_part(parts[text]) else find_inputs([text]).files)
+    ]
+
+
+def _is_corpus_part(path: Path) -> bool:
+    from elmore.corpus.corpus import HELDOUT, MANIFEST, TRAIN
+
+    return path.name in (HELDOUT, TRAIN) and (path.parent / MANIFEST).is_file()
+
+
+def _sentences(
+    sources: Iterable[str], how: TextChoice, style: "TextStyle", progress: "Progress"
+) -> Iterator[list[str]]:
+    from elmore.corpus.corpus import HELDOUT, Corpus
+
+    for source in map(Path, sources):
+        if _is_corpus_part(source):
+            corpus = Corpus.open(source.parent)
+            yield from _corpus_sentences(corpus.heldout if source.name == HELDOUT else corpus.train, corpus, progress)
         else:
             # A blank line separates documents; a sentence without words is nothing that was ever trained on.
-            yield from filter(None, how.read(text, style))
+            yield from filter(None, how.read([str(source)], style, progress))
 
 
-def _corpus_part(path: Path) -> Iterator[list[str]] | None:
-    """The sentences of a prepared corpus, if this is a part of one: FOLDER/heldout or FOLDER/train."""
-    from elmore.corpus.corpus import MANIFEST, Corpus
-
-    if path.stem not in ("heldout", "train") or not (path.parent / MANIFEST).is_file():
-        return None
-    corpus = Corpus.open(path.parent)
-    stream = corpus.heldout if path.stem == "heldout" else corpus.train
-    return _stream_sentences(stream, corpus.types)
-
-
-def _stream_sentences(stream: "NDArray[np.uint32]", types: list[str], *, at_once: int = 2**16) -> Iterator[list[str]]:
+def _corpus_sentences(
+    numbers: "NDArray[np.uint32]", corpus: "Corpus", progress: "Progress", *, at_once: int = 2**16
+) -> Iterator[list[str]]:
     words: list[str] = []
-    for start in range(1, len(stream), at_once):
-        for number in stream[start : start + at_once].tolist():
+    for start in range(1, len(numbers), at_once):
+        piece = numbers[start : start + at_once]
+        progress.read(piece.nbytes)
+        for number in piece.tolist():
             if number:
-                words.append(types[number])
+                words.append(corpus.types[number])
             else:
                 yield words
                 words = []

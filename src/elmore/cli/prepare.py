@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from elmore.cli.command import INPUT, SOURCE, argument, option, verb
-from elmore.cli.text_options import errors_option, tokenized_option
+from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
 from elmore.corpus.documents import CorpusFormat
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError
+from elmore.text.paragraphs import Paragraphs
 from elmore.text_files import DecodingErrors
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     panel=INPUT,
     help="text, tokenized or fasta; by default as the files' names tell.",
 )
+@paragraphs_option
 @errors_option
 @option(
     "--language", default=DEFAULT_LANGUAGE, metavar="CODE", panel=INPUT, help="For splitting and tokenising, as in: de."
@@ -67,6 +69,7 @@ def prepare(
     output: Path,
     tokenized: bool,
     input_format: CorpusFormat | None,
+    paragraphs: Paragraphs | None,
     errors: DecodingErrors,
     language: str,
     lowercase: bool,
@@ -78,23 +81,26 @@ def prepare(
 ) -> None:
     """Split, tokenise and number TEXT, for `elmore pretrain`.
 
-    Text is a paragraph a line, with blank lines (or Wikipedia's <doc> lines) between documents.
-
-    In FASTA each protein is a document.
+    Between documents stand blank lines, or Wikipedia's <doc> lines; in hard-wrapped text, where a blank line ends a
+    paragraph, two or more of them. In FASTA each protein is a document.
     """
     from elmore.corpus.prepare import prepare as prepare_corpus
     from elmore.progress import progress_bar
+    from elmore.text.inputs import find_inputs
+    from elmore.text_files import total_bytes
 
     if tokenized and input_format not in (None, "tokenized"):
         raise InputError(f"--tokenized and --input-format {input_format} contradict each other; give one")
     if tokenized:
         input_format = "tokenized"
-    with progress_bar("preparing", show=verbosity.show_progress) as progress:
+    size = total_bytes(find_inputs(inputs, formats=get_args(CorpusFormat)).files)
+    with progress_bar("preparing", show=verbosity.show_progress, total_bytes=size) as progress:
         try:
             corpus = prepare_corpus(
                 inputs,
                 output,
                 input_format=input_format,
+                paragraphs=paragraphs,
                 vocabulary_size=vocabulary_size,
                 vocabulary=None if vocabulary is None else _vocabulary_file(vocabulary),
                 heldout=heldout,

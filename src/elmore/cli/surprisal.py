@@ -7,14 +7,14 @@ from typing import Literal
 
 import click
 
-from elmore.cli.command import SOURCE, argument, option, verb
+from elmore.cli.command import SOURCE, argument, force_option, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
-from elmore.cli.text_options import TEXT_FILE_HELP, TextChoice, text_options
+from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
 
 
 @verb()
-@argument("source", type=SOURCE, metavar="FILE", help=TEXT_FILE_HELP)
+@argument("texts", type=SOURCE, nargs=-1, required=True, metavar="TEXT...", help=TEXT_HELP)
 @option(
     "--output",
     "-o",
@@ -28,6 +28,7 @@ from elmore.cli.verbosity import Verbosity, count
     is_flag=True,
     help="Write natural logarithms of probabilities instead, in columns log_forward, log_backward, log_both.",
 )
+@force_option
 @option(
     "--state",
     type=click.Choice(["fixed", "carry"]),
@@ -42,25 +43,33 @@ def surprisal(
     model: ModelChoice,
     text: TextChoice,
     *,
-    source: str,
+    texts: tuple[str, ...],
     output: str,
     log_probabilities: bool,
+    force: bool,
     state: Literal["fixed", "carry"],
 ) -> None:
-    """Write how surprising every word of FILE is, in bits.
+    """Write how surprising every word of TEXT is, in bits.
 
     From its left, from its right, and their mean. Sentences and positions count from 0. A word outside the vocabulary
     (in_vocabulary 0) has the probability of <UNK>.
     """
     from elmore.atomic_files import atomic_write
+    from elmore.output_paths import check_output
     from elmore.progress import progress_bar
     from elmore.scoring.surprisal import surprisal as score
-    from elmore.scoring.surprisal_table import table_format, write_table
+    from elmore.scoring.surprisal_table import is_table, table_format, write_table
+    from elmore.text.inputs import find_inputs
+    from elmore.text_files import total_bytes
 
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
+    sources = find_inputs(texts).files
+    if output != "-":
+        check_output(output, inputs=sources, is_ours=is_table, force=force)
     loaded = model.load_to_run(verbosity)
-    with progress_bar("scoring", show=verbosity.show_progress) as progress:
-        scores = score(text.read(source, loaded.card.text), model=loaded, state=state, progress=progress)
+    with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
+        sentences = progress.track(text.read(sources, loaded.card.text, progress))
+        scores = score(sentences, model=loaded, token_style=text.token_style, state=state, progress=progress)
         if output == "-":
             write(scores, sys.stdout)
             return

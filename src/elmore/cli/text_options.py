@@ -1,20 +1,21 @@
 """The options by which a verb is told how to read a text."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
 import click
 
 from elmore.cli.command import INPUT, option, options_record
 from elmore.errors import InputError
-from elmore.text.reading import InputFormat, format_of
+from elmore.progress import Progress
+from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
+from elmore.text.reading import InputFormat, format_of, read_sentences
+from elmore.text.style import TOKENIZERS, TextStyle, TokenizerName
+from elmore.text.token_style import TOKEN_STYLES, TokenStyle
 from elmore.text_files import DecodingErrors
 
-if TYPE_CHECKING:
-    from elmore.text.style import TextStyle
-
-TEXT_FILE_HELP = "Text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; - is stdin."
+TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,29 +26,52 @@ class TextChoice:
     no_split: bool
     input_format: InputFormat | None
     errors: DecodingErrors
+    paragraphs: Paragraphs | None
+    language: str | None
+    tokenizer: TokenizerName | None
+    token_style: TokenStyle
 
-    def format_of(self, source: str) -> InputFormat | None:
-        """What the flags say of the input's format; None leaves it to the file's name."""
+    def format_of(self, *sources: str) -> InputFormat | None:
+        """What the flags say of the format of all sources; None leaves it to their names."""
+        self._check_token_style(sources)
         if not self.tokenized or self.input_format == "tokenized":
             return self.input_format
         if self.input_format is not None:
             raise InputError(
                 f"--tokenized and --input-format {self.input_format} contradict each other; give one of them"
             )
-        if (named := format_of(source)) != "text":
-            raise InputError(
-                f"{source}: by its name it is {named}, where every word is marked; leave out --tokenized, "
-                "or say --input-format tokenized if it is a sentence a line all the same"
-            )
+        for source in sources:
+            if (named := format_of(source)) != "text":
+                raise InputError(
+                    f"{source}: by its name it is {named}, where every word is marked; leave out --tokenized, "
+                    "or say --input-format tokenized if it is a sentence a line all the same"
+                )
         return "tokenized"
 
-    def read(self, source: str, style: "TextStyle") -> Iterator[list[str]]:
-        """The sentences of a file, as words in the model's style."""
-        # Imported here: tokenisers take a while.
-        from elmore.text.reading import read_sentences
+    def _check_token_style(self, sources: Sequence[str]) -> None:
+        if self.token_style == "moses" or self.tokenized:
+            return
+        for source in sources:
+            if (kind := self.input_format or format_of(source)) in ("text", "fasta"):
+                raise InputError(
+                    f"{source}: --token-style is for text that comes as tokens, and this is read as {kind}; say "
+                    "--tokenized, or --input-format tokenized, conllu or conll"
+                )
 
+    def style(self, style: TextStyle) -> TextStyle:
+        """The style of a model, with what the flags say of it."""
+        return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
+
+    def read(self, sources: Sequence[str], style: TextStyle, progress: Progress) -> Iterator[list[str]]:
+        """The words of every sentence of these files, in the model's style."""
         read = read_sentences(
-            source, format=self.format_of(source), style=style, split=not self.no_split, errors=self.errors
+            sources,
+            style=self.style(style),
+            format=self.format_of(*sources),
+            split=not self.no_split,
+            paragraphs=self.paragraphs,
+            errors=self.errors,
+            on_read=progress.read,
         )
         return (sentence.words for _, sentence in read)
 
@@ -61,6 +85,13 @@ errors_option = option(
     panel=INPUT,
     help="At bytes that are not UTF-8: strict stops, replace puts U+FFFD.",
 )
+paragraphs_option = option(
+    "--paragraphs",
+    type=click.Choice(PARAGRAPHS),
+    metavar="HOW",
+    panel=INPUT,
+    help="A paragraph is a line, or hard-wrapped lines up to a blank-line; by default as the text looks.",
+)
 text_options = options_record(
     "text",
     TextChoice,
@@ -72,7 +103,29 @@ text_options = options_record(
             type=click.Choice(get_args(InputFormat)),
             metavar="KIND",
             panel=INPUT,
-            help="text, tokenized, conllu or fasta; by default as the file's name tells.",
+            help=f"{', '.join(get_args(InputFormat))}; by default as the file's name tells.",
+        ),
+        paragraphs_option,
+        option(
+            "--language",
+            metavar="CODE",
+            panel=INPUT,
+            help="Split and tokenise as in this language, as in: de; by default the model's.",
+        ),
+        option(
+            "--tokenizer",
+            type=click.Choice(TOKENIZERS),
+            metavar="NAME",
+            panel=INPUT,
+            help=f"{', '.join(TOKENIZERS)}; by default the model's.",
+        ),
+        option(
+            "--token-style",
+            type=click.Choice(TOKEN_STYLES),
+            default="moses",
+            metavar="STYLE",
+            panel=INPUT,
+            help="Of text that comes as tokens: penn turns do n't and -LRB- into the model's words.",
         ),
         errors_option,
     ],

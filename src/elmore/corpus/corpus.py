@@ -4,7 +4,6 @@ train.bin       uint32: the words of all sentences by number, 0 between sentence
 heldout.bin     the same for the documents held out; a lone 0 if there are none
 types.txt       the distinct words, one a line; a word's number is its line, from 0. <S> and </S> come first, then the
                 words by falling count in train.bin, equals in the order of their code points
-counts.bin      uint64 for each type: how often its number stands in train.bin, so 0 for words only held out
 vocabulary.txt  the softmax vocabulary, one word a line
 classes.bin     uint32 for each type: its line in vocabulary.txt, that of <UNK> if it has none
 manifest.json   what the corpus is, what was left out and why, size and SHA-256 of each file
@@ -16,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,9 +30,9 @@ from elmore.text.vocabulary import Vocabulary
 FORMAT, VERSION = "elmore-corpus", 1
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
-TRAIN, HELDOUT, TYPES, COUNTS = "train.bin", "heldout.bin", "types.txt", "counts.bin"
+TRAIN, HELDOUT, TYPES = "train.bin", "heldout.bin", "types.txt"
 VOCABULARY, CLASSES, MANIFEST = "vocabulary.txt", "classes.bin", "manifest.json"
-FILES = (TRAIN, HELDOUT, TYPES, COUNTS, VOCABULARY, CLASSES)
+FILES = (TRAIN, HELDOUT, TYPES, VOCABULARY, CLASSES)
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Corpus:
     train: NDArray[np.uint32]
     heldout: NDArray[np.uint32]
     types: list[str]
-    counts: NDArray[np.uint64]
     classes: NDArray[np.uint32]
     vocabulary: Vocabulary
     style: TextStyle
@@ -65,7 +63,6 @@ class Corpus:
             train=np.memmap(folder / TRAIN, dtype="<u4", mode="r"),
             heldout=np.memmap(folder / HELDOUT, dtype="<u4", mode="r"),
             types=_read_types(folder / TYPES),
-            counts=np.fromfile(folder / COUNTS, dtype="<u8"),
             classes=np.fromfile(folder / CLASSES, dtype="<u4"),
             vocabulary=Vocabulary.read(folder / VOCABULARY),
             style=style,
@@ -78,9 +75,8 @@ class Corpus:
         for name, stream in ((TRAIN, self.train), (HELDOUT, self.heldout)):
             if stream[0] != 0 or stream[-1] != 0:
                 raise _damaged(self.path / name, "does not begin and end with a boundary")
-        for name, values in ((COUNTS, self.counts), (CLASSES, self.classes)):
-            if len(values) != len(self.types):
-                raise _damaged(self.path / name, f"has {len(values):,} numbers for {len(self.types):,} types")
+        if len(self.classes) != len(self.types):
+            raise _damaged(self.path / CLASSES, f"has {len(self.classes):,} numbers for {len(self.types):,} types")
         if self.types[:2] != [BEGIN, END]:
             raise _damaged(self.path / TYPES, f"begins with {shortened(self.types[:2])} instead of {BEGIN}, {END}")
         if missing := [word for word in (BEGIN, END, UNKNOWN) if word not in self.vocabulary]:
@@ -92,12 +88,20 @@ class Corpus:
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """What the manifest says of a file."""
+
+    bytes: int
+    sha256: str
+
+
 class CorpusWriter:
     """Fills a folder: the two streams piece by piece, then the tables, then the manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.files: dict[str, dict[str, Any]] = {}
+        self.files: dict[str, StoredFile] = {}
 
     @contextmanager
     def stream(self, name: str) -> Iterator["StreamWriter"]:
@@ -106,26 +110,27 @@ class CorpusWriter:
             writer = StreamWriter(file)
             writer.append(np.zeros(1, dtype=np.uint32))
             yield writer
-        self.files[name] = {"bytes": writer.bytes, "sha256": writer.hash.hexdigest()}
+        self.files[name] = StoredFile(bytes=writer.bytes, sha256=writer.hash.hexdigest())
 
     def words(self, name: str, words: Sequence[str]) -> None:
         """Write types.txt or vocabulary.txt."""
         self._whole(name, "".join(f"{word}\n" for word in words).encode())
 
     def numbers(self, name: str, values: NDArray[Any], dtype: DTypeLike) -> None:
-        """Write counts.bin or classes.bin."""
+        """Write classes.bin."""
         self._whole(name, values.astype(dtype).tobytes())
 
     def manifest(self, facts: dict[str, Any]) -> None:
         """Write the manifest: these facts, between the name of the format and the checksums of all files."""
-        whole = {"format": FORMAT, "version": VERSION, **facts, "files": {name: self.files[name] for name in FILES}}
+        files = {name: asdict(self.files[name]) for name in FILES}
+        whole = {"format": FORMAT, "version": VERSION, **facts, "files": files}
         text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
         # A file name need not be UTF-8; as \udc80 and the like, which is JSON too, it is kept.
         (self.folder / MANIFEST).write_bytes(text.encode("utf-8", "backslashreplace"))
 
     def _whole(self, name: str, content: bytes) -> None:
         (self.folder / name).write_bytes(content)
-        self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        self.files[name] = StoredFile(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
 class StreamWriter:
@@ -167,16 +172,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_file(path: Path, facts: Any, *, verify: bool) -> None:
-    if not isinstance(facts, dict) or not isinstance(facts.get("bytes"), int):
+    if facts is None:
         raise FormatError("is not listed in the manifest; prepare the corpus again")
+    stored = read_fields(StoredFile, facts, error=FormatError)
     if not path.is_file():
         raise NotFound("is missing; prepare the corpus again")
-    if (size := path.stat().st_size) != facts["bytes"]:
-        raise FormatError(f"has {size:,} bytes instead of {facts['bytes']:,}; copy it, or prepare the corpus, again")
+    if (size := path.stat().st_size) != stored.bytes:
+        raise FormatError(f"has {size:,} bytes instead of {stored.bytes:,}; copy it, or prepare the corpus, again")
     if verify:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != facts.get("sha256"):
+        if found != stored.sha256:
             raise FormatError("its SHA-256 is not that of the manifest; copy it, or prepare the corpus, again")
 
 

@@ -10,7 +10,7 @@ A document may be larger than memory, so it is never held as one; a line has to 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Literal, get_args
 
@@ -29,8 +29,6 @@ CUT_LINES = 100
 LOOKAHEAD_LINES = 10_000
 LOOKAHEAD_CHARACTERS = 1 << 24
 
-BLOCK_CHARACTERS = 1 << 19
-
 
 def read_documents(
     path: str,
@@ -39,6 +37,7 @@ def read_documents(
     paragraphs: Paragraphs | None = None,
     errors: DecodingErrors = "strict",
     dropped: Counter[str],
+    on_read: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
     """Give the lines of a file, and an empty one wherever a document begins. What is left out is counted in `dropped`.
 
@@ -47,8 +46,8 @@ def read_documents(
     than ten thousand paragraphs. The lines of a hard-wrapped paragraph come out as one.
     """
     if format == "fasta":
-        return _proteins(path, errors, dropped)
-    lines = read_lines(path, errors=errors)
+        return _proteins(path, errors, dropped, on_read)
+    lines = read_lines(path, errors=errors, on_read=on_read)
     if format == "text":
         settled, numbered = settle(enumerate(lines, start=1), paragraphs=paragraphs, name=name_of(path))
         lines = _unwrapped(numbered) if settled == "blank-line" else (line for _, line in numbered)
@@ -74,7 +73,7 @@ def common_format(files: Sequence[str], format: CorpusFormat | None = None) -> C
     return "fasta" if "fasta" in by_format else "text"
 
 
-def blocks_of(lines: Iterable[str], *, characters: int = BLOCK_CHARACTERS) -> Iterator[str]:
+def blocks_of(lines: Iterable[str], *, characters: int) -> Iterator[str]:
     r"""Join lines into pieces of about this size, the unit of work that one process hands another.
 
     >>> list(blocks_of(["", "one", "two", "", "three"], characters=8))
@@ -156,8 +155,11 @@ def _is_border(line: str) -> bool:
     return not line or line.isspace() or ("doc" in line[:40] and _MARKUP.fullmatch(line) is not None)
 
 
-def _proteins(path: str, errors: DecodingErrors, dropped: Counter[str]) -> Iterator[str]:
-    for _, protein in read_sentences(path, format="fasta", style=TextStyle(tokenizer="characters"), errors=errors):
+def _proteins(
+    path: str, errors: DecodingErrors, dropped: Counter[str], on_read: Callable[[int], None] | None
+) -> Iterator[str]:
+    style = TextStyle(tokenizer="characters")
+    for _, protein in read_sentences(path, format="fasta", style=style, errors=errors, on_read=on_read):
         yield ""
         if protein.words:
             yield "".join(protein.words)

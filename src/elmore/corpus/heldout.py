@@ -16,27 +16,27 @@ class Parts(NamedTuple):
     heldout: NDArray[np.uint32]
 
 
-def held_out(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
+def choose_heldout(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
     """For each document whether it is held out, by a hash of the seed and its number.
 
     Of two documents or more at least one is held out, unless the share is 0, and at least one is not.
 
-    >>> held_out(8, share=0.25, seed=1).nonzero()[0].tolist()
+    >>> choose_heldout(8, share=0.25, seed=1).nonzero()[0].tolist()
     [6, 7]
     """
     draws = _hashes(np.arange(documents, dtype=np.uint64), seed)
-    held = draws < np.uint64(int(share * 2**64))
+    is_heldout = draws < np.uint64(int(share * 2**64))
     if share > 0 and documents > 1:
-        held[draws.argmin()] = True
-        held[draws.argmax()] = False
-    return held
+        is_heldout[draws.argmin()] = True
+        is_heldout[draws.argmax()] = False
+    return is_heldout
 
 
-def split_off(chunks: Iterable[NDArray[np.uint32]], held: NDArray[np.bool_]) -> Iterator[Parts]:
+def split_heldout(chunks: Iterable[NDArray[np.uint32]], is_heldout: NDArray[np.bool_]) -> Iterator[Parts]:
     """Part the stream of a draft, piece by piece, into what is trained on and what is held out, in the same order.
 
     >>> stream = np.array([DOCUMENT, 7, 0, 8, 0, DOCUMENT, 9, 0], dtype=np.uint32)
-    >>> list(split_off([stream], np.array([True, False])))
+    >>> list(split_heldout([stream], np.array([True, False])))
     [Parts(train=array([9, 0], dtype=uint32), heldout=array([7, 0, 8, 0], dtype=uint32))]
     """
     document = -1
@@ -44,7 +44,7 @@ def split_off(chunks: Iterable[NDArray[np.uint32]], held: NDArray[np.bool_]) -> 
         opens = chunk == DOCUMENT
         documents = document + np.cumsum(opens)
         document = int(documents[-1])
-        apart = held[documents]
+        apart = is_heldout[documents]
         yield Parts(chunk[~apart & ~opens], chunk[apart & ~opens])
 
 

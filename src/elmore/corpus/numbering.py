@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.corpus.corpus import BEGIN, END
-from elmore.corpus.processes import map_in_order
+from elmore.corpus.parallel_map import parallel_map
 from elmore.progress import Progress
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
@@ -51,8 +51,8 @@ def number_block(block: str, *, style: TextStyle) -> NumberedBlock:
             continue
         for sentence in _sentences(line, style):
             words = tokenizer.tokenize(sentence).words
-            if not _MARKS.isdisjoint(words):
-                kept = [word for word in words if word not in _MARKS]
+            if not _BOUNDARY_WORDS.isdisjoint(words):
+                kept = [word for word in words if word not in _BOUNDARY_WORDS]
                 dropped["boundary_words"] += len(words) - len(kept)
                 words = kept
             if not words:
@@ -81,7 +81,7 @@ class Draft:
     def write(self, blocks: Iterable[str], *, style: TextStyle, workers: int, progress: Progress | None = None) -> None:
         """Number all blocks, in several processes; the draft does not depend on how many."""
         with self.path.open("wb") as file:
-            for block in map_in_order(partial(number_block, style=style), blocks, workers=workers):
+            for block in parallel_map(partial(number_block, style=style), blocks, workers=workers):
                 stream = self._merged(block)
                 file.write(stream.astype("<u4", copy=False).tobytes())
                 self.dropped.update(block.dropped)
@@ -110,7 +110,7 @@ class Draft:
         return kept
 
 
-_MARKS = frozenset((BEGIN, END))
+_BOUNDARY_WORDS = frozenset((BEGIN, END))
 
 
 def _numbers() -> defaultdict[str, int]:

@@ -7,23 +7,24 @@ byte, the result depends on the input and the options alone.
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write_folder
-from elmore.corpus.corpus import CLASSES, COUNTS, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
+from elmore.corpus.corpus import CLASSES, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
 from elmore.corpus.documents import CorpusFormat, blocks_of, common_format, read_documents
-from elmore.corpus.heldout import held_out, split_off
+from elmore.corpus.heldout import choose_heldout, split_heldout
 from elmore.corpus.numbering import Draft
 from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
-from elmore.corpus.statistics import account
+from elmore.corpus.statistics import corpus_statistics
 from elmore.corpus.type_table import TypeTable
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
@@ -33,8 +34,11 @@ from elmore.text.paragraphs import Paragraphs
 from elmore.text.scripts import warn_about_unsegmented
 from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenizerName
 from elmore.text.tokenizing import Tokenizer
+from elmore.text.vocabulary import Vocabulary
 from elmore.text_files import DecodingErrors, name_of
 from elmore.version import __version__
+
+BLOCK_CHARACTERS = 1 << 19
 
 
 def prepare(
@@ -68,43 +72,39 @@ def prepare(
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
         documents = partial(
-            read_documents, format=corpus_format, paragraphs=paragraphs, errors=errors, dropped=draft.dropped
+            read_documents,
+            format=corpus_format,
+            paragraphs=paragraphs,
+            errors=errors,
+            dropped=draft.dropped,
+            on_read=progress.read if progress else None,
         )
         lines = chain.from_iterable(map(documents, found.files))
-        draft.write(_checked(blocks_of(lines), style), style=style, workers=workers or _cores(), progress=progress)
+        draft.write(
+            _checked(blocks_of(lines, characters=BLOCK_CHARACTERS), style),
+            style=style,
+            workers=workers or _cores(),
+            progress=progress,
+        )
         if not draft.documents:
             raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
-        held = held_out(draft.documents, share=heldout, seed=seed)
-        if heldout and not held.any():
+        is_heldout = choose_heldout(draft.documents, share=heldout, seed=seed)
+        if heldout and not is_heldout.any():
             message = "the input is one document, so nothing was held out; put blank lines between documents"
             warnings.warn(message, InputWarning, stacklevel=2)
-
-        types = TypeTable.of(draft, held)
-        chosen = given or most_frequent(types.words, types.train, size=vocabulary_size or DEFAULT_VOCABULARY_SIZE)
+        types = TypeTable.of(draft, is_heldout)
         if given:
             warn_if_unfit(given, types.words, types.train, where=str(vocabulary))
-        unknown = chosen.index[UNKNOWN]
-        classes = np.array([chosen.index.get(word, unknown) for word in types.words], dtype=np.uint32)
-
-        writer = CorpusWriter(folder)
-        _write_streams(writer, draft, held, types)
-        draft.path.unlink()
-        writer.words(TYPES, types.words)
-        writer.numbers(COUNTS, types.train, "<u8")
-        writer.words(VOCABULARY, chosen.words)
-        writer.numbers(CLASSES, classes, "<u4")
+        chosen = given or most_frequent(types.words, types.train, size=vocabulary_size or DEFAULT_VOCABULARY_SIZE)
         origin = f"the file {vocabulary}" if given else "the most frequent words of the training part"
-        writer.manifest(
-            {
-                "written_by": f"elmore {__version__}",
-                "text": asdict(style),
-                **account(types, held, is_unknown=classes == unknown, dropped=found.dropped + draft.dropped),
-                "vocabulary": {"words": len(chosen), "origin": origin},
-                "seed": seed,
-                "heldout_share": heldout,
-                "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
-            }
-        )
+        facts = {
+            "vocabulary": {"words": len(chosen), "origin": origin},
+            "seed": seed,
+            "heldout_share": heldout,
+            "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
+        }
+        dropped = found.dropped + draft.dropped
+        _write_corpus(folder, draft, is_heldout, types, vocabulary=chosen, style=style, dropped=dropped, facts=facts)
     return Corpus.open(output)
 
 
@@ -148,11 +148,31 @@ def _checked(blocks: Iterator[str], style: TextStyle) -> Iterator[str]:
         yield block
 
 
-def _write_streams(writer: CorpusWriter, draft: Draft, held: NDArray[np.bool_], types: TypeTable) -> None:
+def _write_corpus(
+    folder: Path,
+    draft: Draft,
+    is_heldout: NDArray[np.bool_],
+    types: TypeTable,
+    *,
+    vocabulary: Vocabulary,
+    style: TextStyle,
+    dropped: Counter[str],
+    facts: Mapping[str, Any],
+) -> None:
+    """Write the streams from the draft, which is gone afterwards, the tables, and the manifest."""
+    unknown = vocabulary.index[UNKNOWN]
+    classes = np.array([vocabulary.index.get(word, unknown) for word in types.words], dtype=np.uint32)
+    writer = CorpusWriter(folder)
     with writer.stream(TRAIN) as train, writer.stream(HELDOUT) as heldout:
-        for parts in split_off(draft.chunks(), held):
+        for parts in split_heldout(draft.chunks(), is_heldout):
             train.append(types.renumbered[parts.train])
             heldout.append(types.renumbered[parts.heldout])
+    draft.path.unlink()
+    writer.words(TYPES, types.words)
+    writer.words(VOCABULARY, vocabulary.words)
+    writer.numbers(CLASSES, classes, "<u4")
+    statistics = corpus_statistics(types, is_heldout, is_unknown=classes == unknown, dropped=dropped)
+    writer.manifest({"written_by": f"elmore {__version__}", "text": asdict(style), **statistics, **facts})
 
 
 def _size(file: str) -> int | None:

@@ -12,7 +12,7 @@ from elmore.corpus.corpus import BEGIN, END, UNKNOWN
 from elmore.errors import InputError, InputWarning, error_context, shortened
 from elmore.text.vocabulary import Vocabulary
 
-MARKS = (BEGIN, END, UNKNOWN)
+SPECIAL_WORDS = (BEGIN, END, UNKNOWN)
 
 
 def most_frequent(types: Sequence[str], counts: NDArray[np.int64], *, size: int) -> Vocabulary:
@@ -21,8 +21,9 @@ def most_frequent(types: Sequence[str], counts: NDArray[np.int64], *, size: int)
     >>> most_frequent(["<S>", "</S>", "the", "cat", "held"], np.array([3, 0, 5, 1, 0]), size=5).words
     ('<S>', '</S>', '<UNK>', 'the', 'cat')
     """
-    words = (word for word, count in zip(types, counts, strict=True) if count and word not in MARKS and storable(word))
-    return Vocabulary([*MARKS, *islice(words, size - len(MARKS))])
+    counted = (word for word, count in zip(types, counts, strict=True) if count)
+    words = (word for word in counted if word not in SPECIAL_WORDS and storable(word))
+    return Vocabulary([*SPECIAL_WORDS, *islice(words, size - len(SPECIAL_WORDS))])
 
 
 def storable(word: str) -> bool:
@@ -38,7 +39,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """Read a vocabulary that has the three marks and every word once."""
     vocabulary = Vocabulary.read(path)
     with error_context(path):
-        if missing := [mark for mark in MARKS if mark not in vocabulary]:
+        if missing := [word for word in SPECIAL_WORDS if word not in vocabulary]:
             raise InputError(f"{shortened(missing)} is missing; put <S>, </S> and <UNK> on the first three lines")
         # Of a word that stands twice, the index knows the last place only.
         twice = [word for number, word in enumerate(vocabulary.words) if vocabulary.index[word] != number]

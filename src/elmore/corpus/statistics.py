@@ -12,14 +12,14 @@ from elmore.corpus.softmax_vocabulary import storable
 from elmore.corpus.type_table import TypeTable
 
 
-def account(
-    types: TypeTable, held: NDArray[np.bool_], *, is_unknown: NDArray[np.bool_], dropped: Counter[str]
+def corpus_statistics(
+    types: TypeTable, is_heldout: NDArray[np.bool_], *, is_unknown: NDArray[np.bool_], dropped: Counter[str]
 ) -> dict[str, Any]:
     """Tell it all, ready for JSON; `is_unknown` says of each type whether the vocabulary lacks it."""
-    documents = int(held.sum())
+    documents = int(is_heldout.sum())
     return {
         "parts": {
-            "train": _part(types.train, is_unknown, documents=len(held) - documents),
+            "train": _part(types.train, is_unknown, documents=len(is_heldout) - documents),
             "heldout": _part(types.heldout, is_unknown, documents=documents),
         },
         "types": len(types.words),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.corpus.heldout import split_off
+from elmore.corpus.heldout import split_heldout
 from elmore.corpus.numbering import BOUNDARY, Draft
 
 
@@ -19,7 +19,7 @@ class TypeTable:
     renumbered: NDArray[np.uint32]  # (N,) for each number of the draft the final one
 
     @classmethod
-    def of(cls, draft: Draft, held: NDArray[np.bool_]) -> "TypeTable":
+    def of(cls, draft: Draft, is_heldout: NDArray[np.bool_]) -> "TypeTable":
         """Count the types of a draft and rank them: <S> and </S>, then by falling count in the training part.
 
         Types that occur as often, the ones that are only held out among them, stand in the order of their code points.
@@ -27,7 +27,7 @@ class TypeTable:
         words = draft.words
         train, heldout = np.zeros(len(words), dtype=np.int64), np.zeros(len(words), dtype=np.int64)
         train[BOUNDARY] = heldout[BOUNDARY] = 1  # a stream begins with one
-        for parts in split_off(draft.chunks(), held):
+        for parts in split_heldout(draft.chunks(), is_heldout):
             train += np.bincount(parts.train, minlength=len(words))
             heldout += np.bincount(parts.heldout, minlength=len(words))
         alphabetic = np.array(sorted(range(2, len(words)), key=words.__getitem__))

@@ -23,7 +23,7 @@ from elmore.model import Model, load, save
 from elmore.network.layers import Layers
 from elmore.progress import progress_bar
 from elmore.text.batch import Batch
-from elmore.text.brackets import pointed_at
+from elmore.text.brackets import find_bracketed
 from elmore.text.checks import warnings_about
 from elmore.text.tokenizing import Tokenizer, Tokens
 
@@ -219,11 +219,12 @@ class Embedder:
         >>> model.word_vector("He was wielding a [bow] and arrow .", layers="top").shape
         (32,)
         """
-        words, held = pointed_at(sentence if isinstance(sentence, str) else self.words(sentence), self.tokenizer)
-        if not held:
+        given = sentence if isinstance(sentence, str) else self.words(sentence)
+        words, bracketed = find_bracketed(given, self.tokenizer)
+        if not bracketed:
             raise InputError(f"the brackets hold no word, in {sentence!r}; as in 'I took a [bow] .'")
         vectors = self.encode([words], layers=layers)[0]
-        mean: Vectors = vectors[..., held, :].mean(axis=-2)
+        mean: Vectors = vectors[..., bracketed, :].mean(axis=-2)
         return mean
 
     def similarity(self, a: ArrayLike, b: ArrayLike) -> NDArray[np.floating]:

@@ -17,6 +17,7 @@ from elmore.errors import InputError
 
 # softmax(-1e4) is exactly 0 in float32, where log(0) would poison every gradient.
 NO_SHARE = -1e4
+MASKED_BATCH_EPSILON = 1e-12  # as in AllenNLP and bilm-tf
 
 
 class LayerMix(nn.Module):
@@ -89,7 +90,7 @@ def penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
     return strength * mix.scalars.square().sum()
 
 
-def normalize_masked_batch(layers: Tensor, mask: Tensor, *, eps: float = 1e-12) -> Tensor:
+def normalize_masked_batch(layers: Tensor, mask: Tensor) -> Tensor:
     """AllenNLP's and bilm-tf's layer normalisation: one mean and variance of a layer over all real words of a batch.
 
     A sentence's vectors then depend on its batch mates; it is here for models trained with it. For new ones take
@@ -99,7 +100,7 @@ def normalize_masked_batch(layers: Tensor, mask: Tensor, *, eps: float = 1e-12) 
     count = mask.sum() * layers.shape[-1]
     mean = (layers * real).sum(dim=(1, 2, 3), keepdim=True) / count
     variance = ((layers - mean) * real).square().sum(dim=(1, 2, 3), keepdim=True) / count
-    return (layers - mean) / (variance + eps).sqrt()
+    return (layers - mean) / (variance + MASKED_BATCH_EPSILON).sqrt()
 
 
 def _before_softmax(weights: Sequence[float]) -> list[float]:

@@ -83,6 +83,6 @@ def fit_to_corpus(
         changes["rows"] = rows
         notices.append(
             f"a corpus of {tokens:,} tokens is too short for {training.rows:,} rows of {training.window}; "
-            f"{rows:,} are read side by side"
+            f"it is read in {rows:,}"
         )
     return FittedRecipe(replace(recipe, training=replace(training, **changes)), tuple(notices))

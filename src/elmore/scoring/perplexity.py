@@ -19,6 +19,7 @@ from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
 from elmore.progress import Progress
 from elmore.scoring.predictor import AnyModel, Predictor
+from elmore.text.token_style import TokenStyle
 
 MUCH_UNKNOWN = 0.2
 
@@ -38,6 +39,7 @@ def perplexity(
     sentences: str | Iterable[Sentence],
     *,
     model: AnyModel = None,
+    token_style: TokenStyle = "moses",
     state: Literal["carry", "fixed"] = "carry",
     rows: int = DEFAULT_PERPLEXITY_ROWS,
     passage: int = DEFAULT_PASSAGE,
@@ -50,7 +52,8 @@ def perplexity(
     >>> found.sentences, found.tokens, round(found.mean)
     (2, 18, 79)
 
-    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words.
+    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words,
+    which `token_style="penn"` turns from the Penn Treebank's style into the model's.
     With `state="carry"` the text is read as in training, in `rows` rows, each going on from sentence to sentence; a row
     that is free takes the next `passage` sentences. `rows=1, passage=1` gives what bilm-tf's test gives for a batch
     size of 1. With `state="fixed"` every sentence is read from the model's start state, and its neighbours do not
@@ -59,7 +62,7 @@ def perplexity(
     """
     _check(state, rows=rows, passage=passage, first_words=first_words)
     predictor = Predictor.of(model)
-    given = predictor.words_of(sentences)
+    given = predictor.words_of(sentences, token_style=token_style)
     if state == "carry":
         read = predictor.read_carrying_state(given, rows=rows, passage=passage)
     else:
@@ -80,13 +83,7 @@ def perplexity(
     if tokens == 0:
         raise InputError("there is no sentence to score: the text is empty")
     share = unknown / (tokens * len(losses))
-    if share > MUCH_UNKNOWN:
-        warnings.warn(
-            f"{share:.0%} of the text is {predictor.softmax.unknown} to this model, so its perplexity says little; "
-            "is the text tokenised, cased and escaped as the model expects?",
-            InputWarning,
-            stacklevel=2,
-        )
+    _warn_of_unknown(share, predictor.softmax.unknown)
     each = {direction: _exp(loss / tokens) for direction, loss in zip(directions, losses, strict=True)}
     return Perplexity(
         tokens=tokens,
@@ -104,6 +101,16 @@ def _check(state: str, **numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is not None and (type(number) is not int or number < 1):
             raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
+
+
+def _warn_of_unknown(share: float, mark: str) -> None:
+    if share > MUCH_UNKNOWN:
+        warnings.warn(
+            f"{share:.0%} of the text is {mark} to this model, so its perplexity says little; "
+            "is the text tokenised, cased and escaped as the model expects?",
+            InputWarning,
+            stacklevel=3,
+        )
 
 
 def _exp(loss: float) -> float:

@@ -15,13 +15,15 @@ from torch import Tensor
 from elmore.devices import choose_device
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.word_cache import WordCache
+from elmore.errors import InputError
 from elmore.model import Model, load
 from elmore.network.state import State
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
 from elmore.scoring.softmax import Softmax
 from elmore.text.batch import plan
 from elmore.text.checks import checked
-from elmore.text.splitting import SentenceSpan, split_sentences
+from elmore.text.splitting import split_text
+from elmore.text.token_style import TOKEN_STYLES, TokenStyle, convert_penn
 from elmore.text.tokenizing import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en
@@ -58,14 +60,19 @@ class Predictor:
             return model
         return cls(model) if isinstance(model, Model) else cls.from_pretrained(model)
 
-    def words_of(self, sentences: str | Iterable[Sentence]) -> Iterator[list[str]]:
+    def words_of(
+        self, sentences: str | Iterable[Sentence], *, token_style: TokenStyle = "moses"
+    ) -> Iterator[list[str]]:
         """The words of every sentence: of a text, which is split first, or of strings and lists of words.
 
-        What looks wrong with them for this model is told, once in a predictor's life.
+        Lists in `token_style="penn"` are turned into the model's own words. What looks wrong with them for this model
+        is told, once in a predictor's life.
         """
+        if token_style not in TOKEN_STYLES:
+            raise InputError(f"token_style is {token_style!r}; it must be {' or '.join(TOKEN_STYLES)}")
         if isinstance(sentences, str):
-            sentences = [found.text for line in sentences.split("\n") for found in self._split(line)]
-        words = (words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(sentences))
+            sentences = [found.text for found in split_text(sentences, style=self.model.card.text)]
+        words = (self._words(sentence, number, token_style) for number, sentence in enumerate(sentences))
         if self._checked:
             return words
         self._checked = True
@@ -126,8 +133,11 @@ class Predictor:
         outputs, after = self.model.network.run_lstm(x, lengths, state)
         return outputs[-1].transpose(1, 2)[:, there], after
 
-    def _split(self, line: str) -> list[SentenceSpan]:
-        return split_sentences(line, language=self.model.card.text.language)
+    def _words(self, sentence: Sentence, number: int, token_style: TokenStyle) -> list[str]:
+        words = words_of(sentence, self.tokenizer, number)
+        # A string was tokenised in the model's style just now.
+        is_penn = token_style == "penn" and not isinstance(sentence, str)
+        return convert_penn(words, self.tokenizer).words if is_penn else words
 
     def _tensor(self, numbers: Sequence[object]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)

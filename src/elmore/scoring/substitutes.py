@@ -9,7 +9,7 @@ from elmore.defaults import DEFAULT_TOP
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError
 from elmore.scoring.predictor import AnyModel, Predictor
-from elmore.text.brackets import pointed_at
+from elmore.text.brackets import find_bracketed
 from elmore.text.vocabulary import log_uniform_probabilities
 
 
@@ -47,8 +47,8 @@ def substitutes(
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
     predictor = Predictor.of(model)
-    words, held = pointed_at(sentence, predictor.tokenizer)
-    left, right = words[: held.start], words[held.stop :]
+    words, bracketed = find_bracketed(sentence, predictor.tokenizer)
+    left, right = words[: bracketed.start], words[bracketed.stop :]
     # Any word may stand in between: neither direction reads it before it has predicted the place.
     hidden = predictor.hidden_states([*left, predictor.model.config.begin, *right])
     read_before = {"forward": len(left), "backward": len(right)}

@@ -17,6 +17,7 @@ from elmore.errors import InputError
 from elmore.progress import Progress
 from elmore.scoring.predictor import AnyModel, Predictor
 from elmore.scoring.rows import Predicted, Scores
+from elmore.text.token_style import TokenStyle
 
 Bits = NDArray[np.float64]
 
@@ -35,6 +36,7 @@ def surprisal(
     sentences: str | Iterable[Sentence],
     *,
     model: AnyModel = None,
+    token_style: TokenStyle = "moses",
     state: Literal["fixed", "carry"] = "fixed",
     progress: Progress | None = None,
 ) -> Iterator[Surprisal]:
@@ -44,14 +46,15 @@ def surprisal(
     >>> [f"{word} {bits:.0f}" for word, bits in zip(found.words, found.both)]
     ['The 5', 'actors 14', 'took 7', 'a 3', 'bow 14', '. 2']
 
-    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words.
+    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words,
+    which `token_style="penn"` turns from the Penn Treebank's style into the model's: the results are of those words.
     Each is read from the model's fixed state, so that it has the same numbers wherever it stands; with `state="carry"`
     they are one text, and each is read with the memory of those before it.
     """
     if state not in ("fixed", "carry"):
         raise InputError(f"state is {state!r}; it must be 'fixed' or 'carry'")
     predictor = Predictor.of(model)
-    given = predictor.words_of(sentences)
+    given = predictor.words_of(sentences, token_style=token_style)
     if state == "carry":
         read = predictor.read_carrying_state(given, rows=1, passage=1)
     else:

@@ -10,7 +10,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal, TextIO
 
 from elmore.errors import InputError
@@ -40,6 +40,22 @@ def table_format(name: str) -> TableFormat:
     if found := SUFFIXES.get(PurePath(name).suffix.lower()):
         return found
     raise InputError(f"{name}: a table of surprisals is written to {', '.join(SUFFIXES)}; end the name in one of them")
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table of surprisals, or holds nothing at all."""
+    with path.open("rb") as file:
+        begin = file.read(max(map(len, _BEGINNINGS)))
+    return not begin or begin.startswith(_BEGINNINGS)
+
+
+_BEGINNINGS = (
+    b"sentence\tposition\tword\t",
+    b"sentence,position,word,",
+    b'[\n{"sentence": ',
+    b'{"sentence": ',
+    b"[]\n",
+)
 
 
 def write_table(

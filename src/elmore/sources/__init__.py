@@ -42,13 +42,9 @@ def find(name: str | Path | None = None) -> ModelLocation:
     raise NotFound(_not_found_message(str(name)))
 
 
-def find_pair(options: str | Path, weights: str | Path, vocabulary: str | Path | None = None) -> ModelLocation:
-    """Find an options file and a weights file, each a path or an address, and the vocabulary if one is given."""
-    files = {OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)}
-    if vocabulary is not None:
-        found = _find_file(vocabulary)
-        files["vocab.txt.gz" if found.suffix == ".gz" else "vocab.txt"] = found
-    return ModelLocation(origin=str(weights), files=files)
+def find_pair(options: str | Path, weights: str | Path) -> ModelLocation:
+    """Find an options file and a weights file, each a path or an address."""
+    return ModelLocation(origin=str(weights), files={OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)})
 
 
 def known_names() -> list[str]:

@@ -8,35 +8,36 @@ from elmore.errors import InputError
 from elmore.text.tokenizing import Tokenizer
 
 
-class Pointed(NamedTuple):
-    """The words of a sentence without its brackets, and which of them the brackets held."""
+class BracketedWords(NamedTuple):
+    """The words of a sentence without its brackets, and which of them stood in brackets."""
 
     words: list[str]
-    held: range  # empty if the brackets are
+    bracketed: range  # empty if the brackets are
 
 
-def pointed_at(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Pointed:
+def find_bracketed(sentence: str | Sequence[str], tokenizer: Tokenizer) -> BracketedWords:
     """Find the one place in brackets, in a string or as one word of a list.
 
     >>> from elmore.text.style import TextStyle
-    >>> pointed_at("I took a [bow].", Tokenizer(TextStyle()))
-    Pointed(words=['I', 'took', 'a', 'bow', '.'], held=range(3, 4))
-    >>> pointed_at(["I", "took", "a", "[]", "."], Tokenizer(TextStyle()))
-    Pointed(words=['I', 'took', 'a', '.'], held=range(3, 3))
+    >>> find_bracketed("I took a [bow].", Tokenizer(TextStyle()))
+    BracketedWords(words=['I', 'took', 'a', 'bow', '.'], bracketed=range(3, 4))
+    >>> find_bracketed(["I", "took", "a", "[]", "."], Tokenizer(TextStyle()))
+    BracketedWords(words=['I', 'took', 'a', '.'], bracketed=range(3, 3))
     """
     if isinstance(sentence, str):
         if len(found := list(re.finditer(r"\[([^\[\]]*)\]", sentence))) == 1:
             start, end = found[0].span()
-            # Tokenised with what the brackets held, since a tokeniser looks at the neighbours of a mark; where that is
+            # Tokenised with what the brackets hold, since a tokeniser looks at the neighbours of a mark; where that is
             # nothing, with a blank, so that the neighbours do not become one word.
             inside = found[0][1] or " "
             words, offsets = tokenizer.tokenize(sentence[:start] + inside + sentence[end:])
             before = sum(right <= start for _, right in offsets)
             after = sum(left >= start + len(inside) for left, _ in offsets)
-            return Pointed(words, range(before, len(words) - after))
+            return BracketedWords(words, range(before, len(words) - after))
     else:
         places = [place for place, word in enumerate(sentence) if word[:1] == "[" and word[-1:] == "]"]
         if len(places) == 1:
             place, inside = places[0], [word for word in (sentence[places[0]][1:-1],) if word]
-            return Pointed([*sentence[:place], *inside, *sentence[place + 1 :]], range(place, place + len(inside)))
+            words = [*sentence[:place], *inside, *sentence[place + 1 :]]
+            return BracketedWords(words, range(place, place + len(inside)))
     raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")

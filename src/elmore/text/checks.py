@@ -12,6 +12,7 @@ from itertools import islice
 
 from elmore.errors import InputWarning
 from elmore.text.style import TextStyle
+from elmore.text.token_style import penn_sign
 
 SENTENCES_CHECKED = 200
 
@@ -38,7 +39,7 @@ def warnings_about(sentences: _Sentences, style: TextStyle) -> list[str]:
     """
     found = [_padding(sentences), _boundaries(sentences)]
     if style.tokenizer == "moses":
-        found.append(_untokenised(sentences))
+        found += _untokenised(sentences), _penn_style(sentences)
     if style.tokenizer != "characters" and not style.escape:
         found.append(_escaped(sentences))
     if style.tokenizer != "characters" and not style.lowercase:
@@ -89,6 +90,15 @@ def _untokenised(sentences: _Sentences) -> str | None:
     return (
         f"the input looks untokenised ({glued[0]!r}): give plain strings or leave out --tokenized, and the model finds "
         "the words"
+    )
+
+
+def _penn_style(sentences: _Sentences) -> str | None:
+    if (sign := penn_sign(sentences)) is None:
+        return None
+    return (
+        f"the tokens look Penn-style ({sign!r}), and this model was trained on Moses-style ones, don 't and (: have "
+        "them converted with token_style='penn' (--token-style penn), every token keeps a vector of its own"
     )
 
 

@@ -53,19 +53,16 @@ def conllu_sentences(lines: NumberedLines, *, name: str) -> Iterator[ColumnSente
 def column_sentences(lines: NumberedLines, *, name: str, word_column: int | None = None) -> Iterator[ColumnSentence]:
     """The words of other column files, between whose columns stand tabs or blanks.
 
-    The word is in column `word_column`, counted from 0. Without one it is the first, or the second where the first
-    numbers the words from 1, as in CoNLL-X and 2009; CoNLL-2012 has it in column 3. A line that says -DOCSTART- is a
-    border of documents, and no sentence.
+    The word is in column `word_column`, counted from 0. Without one it is the first; or the second where the first
+    numbers the words from 1, as in CoNLL-X and 2009; or the fourth where the third numbers them from 0, as in
+    CoNLL-2012. A line that says -DOCSTART- is a border of documents, and no sentence.
     """
     for label, start, numbered in _blocks(lines, comments_anywhere=False):
         rows = [(number, tuple(line.split("\t") if "\t" in line else line.split())) for number, line in numbered]
         rows = [(number, row) for number, row in rows if row[0] != "-DOCSTART-"]
-        if word_column is None and rows and rows[0][1][0] == "1" and len(rows[0][1]) > 1:
+        place = _word_column([row for _, row in rows]) if word_column is None else word_column
+        if place == 1 and word_column is None:
             rows = [(number, row) for number, row in rows if not _OTHER_ID.fullmatch(row[0])]
-            numbers = [row[0] for _, row in rows]
-            place = 1 if numbers == [str(one) for one in range(1, len(rows) + 1)] else 0
-        else:
-            place = word_column or 0
         for number, row in rows:
             if not (len(row) > place and row[place]):
                 raise InputError(
@@ -74,6 +71,16 @@ def column_sentences(lines: NumberedLines, *, name: str, word_column: int | None
                 )
         if rows:
             yield ColumnSentence([row[place] for _, row in rows], label, start, tuple(row for _, row in rows))
+
+
+def _word_column(rows: list[Row]) -> int:
+    if all(len(row) > 1 for row in rows):
+        numbers = [row[0] for row in rows if not _OTHER_ID.fullmatch(row[0])]
+        if numbers == [str(number) for number in range(1, len(numbers) + 1)]:
+            return 1
+    if all(len(row) > 3 for row in rows) and [row[2] for row in rows] == [str(number) for number in range(len(rows))]:
+        return 3
+    return 0
 
 
 def _blocks(lines: NumberedLines, *, comments_anywhere: bool) -> Iterator[tuple[str, int, list[tuple[int, str]]]]:

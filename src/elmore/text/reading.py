@@ -53,6 +53,7 @@ def read_sentences(
     errors: DecodingErrors = "strict",
     shard: tuple[int, int] | None = None,
     after: ReadingPosition = ReadingPosition(),  # noqa: B008  # nothing can change it
+    on_read: Callable[[int], None] | None = None,  # a ninth: it comes with none of the others, and goes with none
 ) -> Iterator[tuple[int, SourceSentence]]:
     """Give each sentence of a file, or of several one after another, with its number, from 0.
 
@@ -61,6 +62,7 @@ def read_sentences(
     `split=False` makes every line one sentence, blank ones too, so that lines and sentences agree. `shard=(3, 8)` gives
     the third of eight parts, the sentences whose number leaves 2 when divided by 8; numbers stay those of the whole.
     `after` leaves out what was read before, which costs no tokenising; an input that begins otherwise is an error.
+    `on_read` is told how many more bytes of the files were read, as `read_lines` tells it.
     """
     part, parts = shard or (1, 1)
     if not 1 <= part <= parts:
@@ -70,7 +72,7 @@ def read_sentences(
     if paragraphs == "blank-line" and not split:
         raise InputError("without splitting every line is a sentence, so paragraphs cannot go on until a blank line")
     files = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors)
+    settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors, on_read=on_read)
     readers = (_reader(file, format or format_of(file), settings) for file in files)
     return _part(readers, part, parts, after, shortened([name_of(file) for file in files]))
 
@@ -100,6 +102,7 @@ class _Settings(NamedTuple):
     split: bool
     paragraphs: Paragraphs | None
     errors: DecodingErrors
+    on_read: Callable[[int], None] | None
 
 
 class _Unread(NamedTuple):
@@ -120,7 +123,7 @@ class _Reader(NamedTuple):
 
 def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # noqa: A002
     name = name_of(file)
-    lines = enumerate(read_lines(file, errors=settings.errors), start=1)
+    lines = enumerate(read_lines(file, errors=settings.errors, on_read=settings.on_read), start=1)
     match format:
         case "text":
             tokenizer = settings.tokenizer

@@ -1,7 +1,7 @@
 """Words become the numbers the network reads: characters, a row of a word table, or both.
 
-Two alphabets exist. Byte models read UTF-8 bytes and five marks; ELMoForManyLangs models read code points from a
-table of their own. Neither knows padding words: a batch holds each distinct word once, and padding is no word.
+Two alphabets exist. Byte models read UTF-8 bytes and five special characters; ELMoForManyLangs models read code points
+from a table of their own. Neither knows padding words: a batch holds each distinct word once, and padding is no word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Alphabet(Protocol):
 
 
 class ByteAlphabet:
-    """UTF-8 bytes between a begin and an end mark, filled up with padding.
+    """UTF-8 bytes between characters for the begin and the end of a word, filled up with padding.
 
     >>> ByteAlphabet(max_characters=6).spell(["hi", "<S>"]).tolist()
     [[258, 104, 105, 259, 260, 260], [258, 256, 259, 260, 260, 260]]
@@ -50,14 +50,14 @@ class ByteAlphabet:
     def __init__(self, max_characters: int, *, begin: str = "<S>", end: str = "</S>") -> None:
         self.max_characters = max_characters
         self.padding = self.PADDING
-        self.marks = {begin: self.SENTENCE_BEGIN, end: self.SENTENCE_END}
+        self.boundaries = {begin: self.SENTENCE_BEGIN, end: self.SENTENCE_END}
 
     def spell(self, words: Sequence[str]) -> Tensor:
         rows = np.full((len(words), self.max_characters), self.PADDING, dtype=np.int64)
         rows[:, 0] = self.WORD_BEGIN
         for row, word in zip(rows, words, strict=True):
-            if word in self.marks:
-                row[1] = self.marks[word]
+            if word in self.boundaries:
+                row[1] = self.boundaries[word]
                 row[2] = self.WORD_END
                 continue
             # The cut may fall inside a character: the published models were trained so. Lone surrogates have no bytes.
@@ -73,7 +73,7 @@ class CodepointAlphabet:
     def __init__(self, table: Mapping[str, int], max_characters: int, *, begin: str, end: str) -> None:
         self.table = dict(table)
         self.max_characters = max_characters
-        self.marks = {begin: table["<bos>"], end: table["<eos>"]}
+        self.boundaries = {begin: table["<bos>"], end: table["<eos>"]}
         # The names stand the wrong way round in the program that trained these models, so a word opens with <eow>.
         self.first, self.last = table["<eow>"], table["<bow>"]
         self.padding = table["<pad>"]
@@ -83,12 +83,12 @@ class CodepointAlphabet:
         rows = np.full((len(words), self.max_characters), self.padding, dtype=np.int64)
         rows[:, 0] = self.first
         for row, word in zip(rows, words, strict=True):
-            if word in self.marks:
-                letters = [self.marks[word]]
+            if word in self.boundaries:
+                characters = [self.boundaries[word]]
             else:
-                letters = [self.table.get(letter, unknown) for letter in word[: self.max_characters - 2]]
-            row[1 : 1 + len(letters)] = letters
-            row[1 + len(letters)] = self.last
+                characters = [self.table.get(one, unknown) for one in word[: self.max_characters - 2]]
+            row[1 : 1 + len(characters)] = characters
+            row[1 + len(characters)] = self.last
         return torch.from_numpy(rows)
 
 
@@ -115,9 +115,9 @@ class Speller:
         return WordInputs(characters, None if numbers is None else torch.tensor(numbers, dtype=torch.int64))
 
     def characters_needed(self, characters: Tensor) -> Tensor:
-        """(W,) how many of its characters decide each word's vector: all of its own, and a window of padding.
+        """(W,) how many of its characters decide each word's vector: its own, and padding as wide as a filter.
 
-        Beyond that every window of every filter holds nothing but padding, and gives what the first such window gave.
+        Beyond that every span that a filter sees holds nothing but padding, and gives what the first such span gave.
         """
         assert self.config.characters is not None
         assert self.alphabet is not None
@@ -141,18 +141,18 @@ class Speller:
 def _alphabet(config: ModelConfig, table: Mapping[str, int] | None) -> Alphabet | None:
     if config.characters is None:
         return None
-    marks = {"begin": config.begin, "end": config.end}
+    boundaries = {"begin": config.begin, "end": config.end}
     if config.characters.alphabet == "bytes":
-        return ByteAlphabet(config.characters.max_characters, **marks)
+        return ByteAlphabet(config.characters.max_characters, **boundaries)
     if table is None:
         raise FormatError("this model reads code points, and its table of characters is missing")
-    missing = [mark for mark in ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>") if mark not in table]
+    missing = [one for one in ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>") if one not in table]
     if missing:
         raise FormatError(f"the table of characters lacks {', '.join(missing)}")
-    beyond = [letter for letter, number in table.items() if not 0 <= number < config.characters.n_characters]
+    beyond = [character for character, number in table.items() if not 0 <= number < config.characters.n_characters]
     if beyond:
         raise FormatError(
             f"the table of characters gives {beyond[0]!r} the number {table[beyond[0]]}; "
             f"the weights have {config.characters.n_characters} rows"
         )
-    return CodepointAlphabet(table, config.characters.max_characters, **marks)
+    return CodepointAlphabet(table, config.characters.max_characters, **boundaries)

@@ -1,6 +1,5 @@
 import io
 import tarfile
-import time
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -216,7 +215,5 @@ def test_a_tar_archive_that_leads_back_into_itself_is_no_endless_loop(tmp_path: 
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
     archive.write_bytes(bytes(header) + archive.read_bytes()[512:])
-    started = time.monotonic()
     with pytest.raises(FormatError, match=r"model\.tar"):
         open_container(archive)
-    assert time.monotonic() - started < 5

@@ -16,15 +16,15 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 # Pieces of work for each process that are under way: enough that none waits, few enough that memory stays bounded.
-AHEAD = 3
+LOOKAHEAD = 3
 
 
-def map_in_order(function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int) -> Iterator[_Result]:
+def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int) -> Iterator[_Result]:
     """Like `map`, in several processes; items are taken only a few ahead of the results.
 
     The function must be one that can be imported by name. Little work is done here: one item starts no process.
 
-    >>> list(map_in_order(str.upper, ["a", "b"], workers=1))
+    >>> list(parallel_map(str.upper, ["a", "b"], workers=1))
     ['A', 'B']
     """
     source = iter(items)
@@ -34,11 +34,11 @@ def map_in_order(function: Callable[[_Item], _Result], items: Iterable[_Item], *
         return
     waiting: deque[Future[_Result]] = deque()
     # Spawned, because a process that has threads (torch, a progress bar) must not be forked.
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_speech_to_the_parent)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_initialize_worker)
     try:
         for item in chain(first, source):
             waiting.append(pool.submit(function, item))
-            if len(waiting) >= AHEAD * workers:
+            if len(waiting) >= LOOKAHEAD * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -51,7 +51,7 @@ def map_in_order(function: Callable[[_Item], _Result], items: Iterable[_Item], *
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_speech_to_the_parent() -> None:
+def _initialize_worker() -> None:
     # Ctrl-C reaches every process of a terminal, and a warning would be given once by each.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elmore.corpus.processes import AHEAD, map_in_order
+from elmore.corpus.parallel_map import LOOKAHEAD, parallel_map
 from elmore.errors import ElmoreError
 
 
@@ -17,22 +17,22 @@ def test_results_come_in_order_and_items_are_taken_only_a_few_ahead():
         for taken in range(1, 41):
             yield -taken
 
-    results = map_in_order(abs, items(), workers=2)
+    results = parallel_map(abs, items(), workers=2)
     for number in range(1, 41):
         assert next(results) == number
-        assert taken <= number + 2 * AHEAD
+        assert taken <= number + 2 * LOOKAHEAD
     assert next(results, None) is None
 
 
 def test_a_process_that_dies_is_told_in_a_sentence():
     with pytest.raises(ElmoreError, match=r"a worker process died.*try fewer workers"):
-        list(map_in_order(os._exit, [1, 1, 1], workers=2))
+        list(parallel_map(os._exit, [1, 1, 1], workers=2))
 
 
 @pytest.mark.parametrize(("items", "workers"), [([b"a"], 8), ([b"a", b"b"], 1)])
 def test_no_process_is_started_for_one_item_or_one_worker(items, workers):
     here = {os.getpid()}
-    assert set(map_in_order(_process, items, workers=workers)) == here
+    assert set(parallel_map(_process, items, workers=workers)) == here
 
 
 def _process(_: bytes) -> int:
