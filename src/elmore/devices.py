@@ -19,7 +19,7 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     try:
         device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
         if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            device = torch.device("cuda", _own_gpu())
         # Only work on it tells whether it is there.
         torch.empty(0, device=device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
@@ -31,3 +31,13 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
             f"the device {str(asked or 'cuda')!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}"
         ) from None
     return device
+
+
+def _own_gpu() -> int:
+    own, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if own >= gpus > 0:
+        raise InputError(
+            f"process {own + 1} of this host has no GPU of its own, for there are only {gpus}; start as many processes "
+            "as there are GPUs, or stay on the CPU: --device cpu"
+        )
+    return own
