@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmore.kernels.selection import triton_runs_on
+
 
 class RowAdam(torch.optim.Optimizer):
     """Adam, row by row; a parameter of one dimension has rows of one number.
@@ -53,7 +55,7 @@ class RowAdam(torch.optim.Optimizer):
 def _move(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
     lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
     table, slope, mean, square = (x.view(len(x), -1) for x in (parameter, gradient, state["mean"], state["square"]))
-    if parameter.is_cuda:
+    if triton_runs_on(parameter.device, parameter.dtype):
         from elmore.training import triton_row_adam
 
         triton_row_adam.move(table, slope, mean, square, state["steps"], lr=lr, betas=(beta1, beta2), eps=eps)
