@@ -57,7 +57,7 @@ def check_command(command: str, expected: str, *, where: str) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        env={**os.environ, "PATH": program, "COLUMNS": "80", "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PATH": program, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
     )
     assert doctest.OutputChecker().check_output(expected, ended.stdout, LOOSELY), f"{where}\nprinted\n{ended.stdout}"
 

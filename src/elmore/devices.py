@@ -22,7 +22,7 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     device(type='cpu')
     """
     try:
-        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(asked or default_device())
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         # Only work on it tells whether it is there.
@@ -36,6 +36,11 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
             f"the device {str(asked or 'cuda')!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}"
         ) from None
     return device
+
+
+def default_device() -> str:
+    """The kind of device that serves when none is asked for."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def allow_forked_process(device: torch.device = CPU) -> None:
