@@ -58,6 +58,7 @@ def check_command(command: str, expected: str, *, where: str) -> None:
         text=True,
         check=False,
         env={**os.environ, "PATH": program, "COLUMNS": "80", "OMP_NUM_THREADS": "1"},
+        timeout=120,
     )
     assert doctest.OutputChecker().check_output(expected, ended.stdout, LOOSELY), f"{where}\nprinted\n{ended.stdout}"
 

@@ -40,7 +40,7 @@ def open_spool(folder):
 
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def sentence(number: int, words: int = 2) -> EmbeddedSentence:
