@@ -80,6 +80,14 @@ def atomic_write_folder(path: str | Path, *, replaces: Collection[str] = ()) -> 
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing; what is put on disk inside of it can then be found again."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _flush(folder.parent)
+
+
 def _beside(target: Path, kind: str) -> Path:
     """A name nobody has, in the same folder, with the same ending; long names are cut to what file systems take."""
     return target.with_name(f".{kind}-{secrets.token_hex(4)}-{target.name[-50:]}")

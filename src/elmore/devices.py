@@ -22,9 +22,9 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     device(type='cpu')
     """
     try:
-        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(asked or default_device())
         if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            device = torch.device("cuda", _own_gpu())
         # Only work on it tells whether it is there.
         torch.empty(0, device=device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
@@ -38,11 +38,9 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     return device
 
 
-def _usable() -> list[str]:
-    """The devices there are here, by the names to ask for them."""
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    mps = ["mps"] if torch.backends.mps.is_available() else []
-    return ["cpu", *(f"cuda:{number}" for number in range(gpus)), *mps]
+def default_device() -> str:
+    """The kind of device that serves when none is asked for."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def allow_forked_process(device: torch.device = CPU) -> None:
@@ -58,3 +56,20 @@ def allow_forked_process(device: torch.device = CPU) -> None:
             f"a forked process cannot use {device}; start processes with multiprocessing.get_context('spawn')"
         )
     torch.set_num_threads(1)
+
+
+def _own_gpu() -> int:
+    own, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if own >= gpus > 0:
+        raise InputError(
+            f"process {own + 1} of this host has no GPU of its own, for there are only {gpus}; start as many processes "
+            "as there are GPUs, or stay on the CPU: --device cpu"
+        )
+    return own
+
+
+def _usable() -> list[str]:
+    """The devices there are here, by the names to ask for them."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *(f"cuda:{number}" for number in range(gpus)), *mps]

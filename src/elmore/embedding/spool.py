@@ -19,7 +19,7 @@ import numpy as np
 from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write, cannot_be_written
+from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
 from elmore.embedding.columns import Column
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning
@@ -298,7 +298,7 @@ class Spool:
 def _make_folder(folder: Path, *, known_by: str) -> None:
     check_folder_of(folder)
     if not folder.exists():
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     # It will be removed one day, so it must be nobody else's.
     elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / known_by).exists()):
         raise InputError(
