@@ -28,7 +28,7 @@ from elmore.network.layers import Layers
 from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 from elmore.text.brackets import find_bracketed
-from elmore.text.checks import warnings_about
+from elmore.text.checks import SENTENCES_CHECKED, warnings_about
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
 from elmore.text.style import TokenStyle
@@ -36,8 +36,6 @@ from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")
 Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
-
-SENTENCES_CHECKED = 200
 
 
 class _EncodeArguments(TypedDict, total=False):
