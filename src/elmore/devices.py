@@ -1,10 +1,15 @@
-"""Where a network runs, chosen in one way by every verb and by `Embedder.from_pretrained`."""
+"""Where a network runs, chosen in one way by every verb and by `Embedder.from_pretrained`; and in which process."""
 
 import os
 
 import torch
 
 from elmore.errors import InputError
+
+CPU = torch.device("cpu")
+
+# A process that was forked from this one has another.
+_PROCESS = os.getpid()
 
 
 def choose_device(asked: str | torch.device | None = None) -> torch.device:
@@ -31,3 +36,18 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
             f"the device {str(asked or 'cuda')!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}"
         ) from None
     return device
+
+
+def allow_forked_process(device: torch.device = CPU) -> None:
+    """Make torch usable in a process that was forked from one that uses it; where that cannot be, an error.
+
+    The child of a fork has its parent's record of threads, and none of the threads: whatever is shared among them waits
+    for ever. One thread needs no others. A GPU cannot be used there at all.
+    """
+    if os.getpid() == _PROCESS or (device.type == "cpu" and torch.get_num_threads() == 1):
+        return
+    if device.type != "cpu":
+        raise InputError(
+            f"a forked process cannot use {device}; start processes with multiprocessing.get_context('spawn')"
+        )
+    torch.set_num_threads(1)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig
-from elmore.devices import choose_device
+from elmore.devices import allow_forked_process, choose_device
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
@@ -135,6 +135,7 @@ def load(
     >>> load("tiny-random").config.dim
     32
     """
+    allow_forked_process()
     if name == TINY_NAME and options is None and weights is None:
         checkpoint = tiny_checkpoint()
         if vocabulary is not None:

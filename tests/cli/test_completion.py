@@ -26,7 +26,7 @@ def test_verbs_are_completed(completed) -> None:
 
 
 def test_options_are_completed(completed) -> None:
-    assert completed("elmore embed --tok") == ["--tokenized", "--token-embeddings"]
+    assert completed("elmore embed --lay") == ["--layers", "--layout"]
 
 
 def test_choices_are_completed(completed) -> None:
@@ -36,6 +36,10 @@ def test_choices_are_completed(completed) -> None:
 def test_names_of_models_are_completed(completed) -> None:
     assert completed("elmore surprisal --model elm") == ["elmore-en"]
     assert completed("elmore info efml-d") == ["efml-da", "efml-de"]
+
+
+def test_names_of_recipes_are_completed(completed) -> None:
+    assert completed("elmore pretrain --recipe m") == ["medium"]
 
 
 def test_where_a_file_is_due_the_shell_completes_files(elmore, completed) -> None:

@@ -57,7 +57,7 @@ def rates(folder):
 def test_before_the_first_step_it_says_what_is_trained_on_what(corpus, whole):
     opened, start, *_ = whole[1]
     assert isinstance(opened, Opened)
-    assert (opened.tokens, opened.types) == (corpus.manifest["parts"]["train"]["tokens"], 23)
+    assert (opened.tokens, opened.types) == (corpus.manifest.parts["train"].tokens, 23)
     assert opened.softmax_parameters == 9 * len(corpus.vocabulary)
     assert (opened.is_sampled, opened.frozen_steps) == (True, 0)
     assert start == Started(STEPS, 0, STEPS * 20 / ((len(corpus.train) - 1) // 20 * 20), 1)

@@ -43,15 +43,21 @@ class ModelChoice:
 
     def load_to_run(self, verbosity: Verbosity) -> "Model":
         """Load it where it is to run, and say where that is, unless it is the CPU."""
-        from elmore.devices import choose_device
-
-        device = choose_device(self.device)
-        if device.type != "cpu":
-            verbosity.info(f"running on {device}")
+        device = chosen_device(self.device, verbosity)
         loaded = self.load(device)
         name = loaded.card.name or loaded.card.source
         verbosity.debug(f"model: {name}, {loaded.config.parameters:,} parameters, on {loaded.device}")
         return loaded
+
+
+def chosen_device(asked: str | None, verbosity: Verbosity) -> "torch.device":
+    """Where a network is to run, which is told, unless it is the CPU."""
+    from elmore.devices import choose_device
+
+    device = choose_device(asked)
+    if device.type != "cpu":
+        verbosity.info(f"running on {device}")
+    return device
 
 
 def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

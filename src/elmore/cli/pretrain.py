@@ -4,14 +4,15 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
-from elmore.cli.command import argument, option, verb
-from elmore.cli.model_options import device_option
+from elmore.cli.command import FILE, argument, option, verb
+from elmore.cli.model_options import chosen_device, complete_model, device_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_RECIPE
 from elmore.errors import ElmoreError, InputError
@@ -22,23 +23,31 @@ if TYPE_CHECKING:
     from elmore.training.stoppable import StoppableEvents
 
 OFTEN, SHAPE = "How often", "What is trained"
-_FOLDER = click.Path(path_type=Path)
 _AT_LEAST_1 = click.IntRange(min=1)
+
+
+def complete_recipe(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The recipes inside whose names begin so; where there is none, files."""
+    from elmore.recipe import recipe_names
+
+    names = [name for name in recipe_names() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
 # Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
 @verb(allow_extra_args=True, ignore_unknown_options=True)
-@argument("prepared", type=_FOLDER, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
-@option("--output", "-o", type=_FOLDER, metavar="RUN", help="A new folder for the run.")
-@option("--resume", type=_FOLDER, metavar="RUN", help="Go on with a run that was stopped.")
+@argument("prepared", type=FILE, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
+@option("--output", "-o", type=FILE, metavar="RUN", help="A new folder for the run.")
+@option("--resume", type=FILE, metavar="RUN", help="Go on with a run that was stopped.")
 @option(
     "--recipe",
     metavar="NAME|FILE",
+    shell_complete=complete_recipe,
     show_default=DEFAULT_RECIPE,
     panel=SHAPE,
     help="tiny, small, medium, original; or a TOML file.",
 )
-@option("--init", metavar="MODEL", panel=SHAPE, help="Fine-tune this model.")
+@option("--init", metavar="MODEL", shell_complete=complete_model, panel=SHAPE, help="Fine-tune this model.")
 @option("--words", is_flag=True, panel=SHAPE, help="Read words by a table, not their characters.")
 @option("--steps", type=int, metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
 @option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
@@ -89,8 +98,8 @@ def pretrain(
     for name, value in (("training.steps", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
-    wishes = _Wishes(recipe=recipe, init=init, words=words, changes=changes, resumes=resume is not None)
-    wishes.check()
+    options = _RunOptions(recipe=recipe, init=init, words=words, changes=changes, resumes=resume is not None)
+    options.check()
 
     folder = output or resume or Path()
     go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder))}"
@@ -99,6 +108,7 @@ def pretrain(
         from elmore.pretraining.pretrain import pretrain as events_of
         from elmore.training.distributed import launched_team
 
+        quiet = verbosity.quiet or not launched_team().is_rank_zero
         settings = {
             "log_every": log_every,
             "checkpoint_every": checkpoint_every,
@@ -111,14 +121,14 @@ def pretrain(
         events = events_of(
             corpus,
             folder,
-            wishes.changes if resume is not None else wishes.asked(corpus),
+            options.changes if resume is not None else options.asked(corpus),
             init=init,
             resume=resume is not None,
             settings={name: value for name, value in settings.items() if value is not None},
-            device=device,
+            device=chosen_device(device, replace(verbosity, quiet=quiet)),
             command=shlex.join(["elmore", *sys.argv[1:]]),
         )
-        _show(events, go_on, quiet=verbosity.quiet or not launched_team().is_rank_zero)
+        _show(events, go_on, quiet=quiet)
 
 
 def _show(events: "StoppableEvents[Event]", go_on: str, *, quiet: bool) -> None:
@@ -143,7 +153,7 @@ def _show(events: "StoppableEvents[Event]", go_on: str, *, quiet: bool) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wishes:
+class _RunOptions:
     """What the command line says of the model and its training."""
 
     recipe: str | None

@@ -200,11 +200,11 @@ def _as_text(changes: Mapping[str, Any]) -> dict[str, str]:
 
 def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened:
     corpus, model = training.corpus, training.model
-    part = corpus.manifest["parts"]["train"]
+    part = corpus.manifest.parts["train"]
     return Opened(
-        tokens=part["tokens"],
+        tokens=part.tokens,
         types=len(corpus.types) - 2,
-        unknown_share=part["unknown_share"],
+        unknown_share=part.unknown_share,
         parameters=training.initial.recipe.model.parameters,
         softmax_parameters=model.softmax_weight.numel() + model.softmax_bias.numel(),
         is_sampled=training.sampler is not None,
