@@ -167,6 +167,7 @@ def embed(
             paragraphs=text.paragraphs,
             language=text.language,
             tokenizer=text.tokenizer,
+            token_style=text.token_style,
             errors=text.errors,
             shard=_shard(shard),
             layout=allennlp.name,

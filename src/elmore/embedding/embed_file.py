@@ -16,7 +16,7 @@ from elmore.progress import progress_bar
 from elmore.text.input_format import InputFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.style import TokenizerName
+from elmore.text.style import TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors, total_bytes
 
 AnyPath = str | PathLike[str]
@@ -35,6 +35,7 @@ class EmbedArguments(TypedDict, total=False):
     paragraphs: Paragraphs | None
     language: str | None
     tokenizer: TokenizerName | None
+    token_style: TokenStyle
     errors: DecodingErrors
     shard: tuple[int, int] | None
     layout: Layout

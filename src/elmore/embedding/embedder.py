@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Generic, Literal, NamedTuple, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateN
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
+from elmore.embedding.token_pooling import pool_tokens
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
 from elmore.html_repr import html_table
@@ -28,6 +29,10 @@ from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 from elmore.text.brackets import find_bracketed
 from elmore.text.checks import warnings_about
+from elmore.text.paragraphs import Paragraphs
+from elmore.text.splitting import split_text
+from elmore.text.style import TokenStyle
+from elmore.text.token_style import convert_penn
 from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")
@@ -42,14 +47,15 @@ class _EncodeArguments(TypedDict, total=False):
     dtype: DtypeArgument
     batch_tokens: int
     batch_size: int | None
+    token_style: TokenStyle
     show_progress_bar: bool | None
 
 
 class Embedder:
     """Gives every word the vector it has in its sentence.
 
-    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. The
-    same call gives the same bits; in another batch the last digits may differ, by 5e-6 at most on a CPU in float32.
+    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. On a
+    CPU in float32 the same call gives the same bits, another batch up to 6e-6 more or less (measured: docs/layers.md).
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
@@ -139,6 +145,16 @@ class Embedder:
         """
         return self.tokenizer.tokenize(text)
 
+    def split(self, text: str, *, paragraphs: Paragraphs | None = None) -> list[str]:
+        """Cut a text into sentences, which `encode` takes.
+
+        Every line is a paragraph, or hard-wrapped lines go on until a blank one; None finds out.
+
+        >>> Embedder.from_pretrained("tiny-random").split("Dr. Smith took a bow. Why?")
+        ['Dr. Smith took a bow.', 'Why?']
+        """
+        return [sentence.text for sentence in split_text(text, style=self.model.card.text, paragraphs=paragraphs)]
+
     @overload
     def encode(self, sentences: str, **options: Unpack[_EncodeArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
     @overload
@@ -152,20 +168,28 @@ class Embedder:
         dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
-        show_progress_bar: bool | None = False,
+        token_style: TokenStyle = "moses",
+        show_progress_bar: bool | None = False,  # a ninth argument: each is an option of its own, which users name
     ) -> Vectors | list[Vectors]:
         """The vectors of each sentence, in the caller's order; a single string gives a single array.
 
         A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
         "top" or a number for arrays of (words, dim), "all" or several numbers for (layers, words, dim).
         `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP and bilm-tf do; then
-        `batch_size` (64) changes the numbers.
+        `batch_size` (64) changes the numbers. `token_style="penn"` turns given tokens of that style (do n't, -LRB-)
+        into the model's words; each token still gets one vector, the mean over its words.
         """
         if not isinstance(sentences, Iterable):
             raise InputError(f"encode takes a string or a list of sentences; given was {sentences!r}")
         items = [sentences] if isinstance(sentences, str) else list(sentences)
         stream = self.encode_iter(
-            items, layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            items,
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         vectors = []
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
@@ -183,12 +207,18 @@ class Embedder:
         dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
+        token_style: TokenStyle = "moses",
     ) -> Iterator[Vectors]:
         """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
         options = EncodeOptions(
-            layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options)
         return (item.vectors.numpy() for chunk in chunks for item in chunk)
@@ -202,6 +232,7 @@ class Embedder:
         dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
+        token_style: TokenStyle = "moses",
     ) -> list[Tensor]:
         """As `encode`, as tensors that stay where the network runs.
 
@@ -211,7 +242,12 @@ class Embedder:
         if isinstance(sentences, str):
             raise InputError("encode_tensors takes a list of sentences; put the string into a list")
         options = EncodeOptions(
-            layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options, device=self.device)
         return [item.vectors for chunk in chunks for item in chunk]
@@ -231,10 +267,13 @@ class Embedder:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
         encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
-        items = self._checked_once(sentences)
+        items = self._checked_once(self._items(sentences, options.token_style))
         if options.carried_rows:
-            return encoder.encode_carrying_state(items, batch_size=options.carried_rows)
-        return encoder.encode_from_fixed_state(items, batch_tokens=options.batch_tokens, batch_size=options.batch_size)
+            chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
+        else:
+            size, rows = options.batch_tokens, options.batch_size
+            chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
+        return ([_with_own_vectors(item) for item in chunk] for chunk in chunks)
 
     def encode_sentences(
         self,
@@ -306,26 +345,48 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _checked_once(self, sentences: Iterable[tuple[Sentence, T]]) -> Iterator[SentenceItem[T]]:
-        """Find the words of sentences, and once in this Embedder's life say what looks wrong with the first of them."""
-        given = iter(sentences)
-        sample: list[tuple[Sentence, T]] = []
-        if not self._checked:
-            self._checked = True
-            sample = list(islice(given, SENTENCES_CHECKED))
-        items = (
-            SentenceItem(self.words(sentence, number), payload)
-            for number, (sentence, payload) in enumerate(chain(sample, given))
-        )
-        if not sample:
+    def _items(
+        self, sentences: Iterable[tuple[Sentence, T]], token_style: TokenStyle
+    ) -> Iterator[SentenceItem["_Given[T]"]]:
+        """Sentences in the words that the network reads."""
+        for number, (sentence, payload) in enumerate(sentences):
+            words = self.words(sentence, number)
+            single = words[0] if isinstance(sentence, str) and len(words) == 1 else None
+            # A string was tokenised by the model's own tokeniser.
+            if token_style == "moses" or isinstance(sentence, str):
+                yield SentenceItem(words, _Given(payload, None, single))
+            else:
+                words, groups = convert_penn(words, self.tokenizer)
+                yield SentenceItem(words, _Given(payload, groups, single))
+
+    def _checked_once(self, items: Iterator[SentenceItem["_Given[T]"]]) -> Iterator[SentenceItem["_Given[T]"]]:
+        """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
+        if self._checked:
             return items
-        first = list(islice(items, len(sample)))
-        words = [item.words for item in first]
+        self._checked = True
+        sample = list(islice(items, SENTENCES_CHECKED))
         style = self.model.card.text
-        alone = warning_about_single_words([sentence for sentence, _ in sample], words, style)
-        for message in [*warnings_about(words, style), *([alone] if alone else [])]:
+        found = warnings_about([item.words for item in sample], style)
+        singles = [item.payload.single for item in sample if item.payload.single is not None]
+        if len(singles) == len(sample) and (message := warning_about_single_words(singles, style)):
+            found.append(message)
+        for message in found:
             warnings.warn(message, InputWarning, stacklevel=5)
-        return chain(first, items)
+        return chain(sample, items)
+
+
+class _Given(NamedTuple, Generic[T]):
+    """What came with a sentence, and how it was given."""
+
+    payload: T
+    groups: list[range] | None  # of its tokens, the words of the model that each became; None: a token is a word
+    single: str | None  # the word of a string that has only one
+
+
+def _with_own_vectors(item: EncodedItem[_Given[T]]) -> EncodedItem[T]:
+    """The vectors of the tokens as they were given."""
+    payload, groups, _ = item.payload
+    return EncodedItem(payload, item.vectors if groups is None else pool_tokens(item.vectors, groups))
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -19,7 +19,7 @@ import numpy as np
 from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write
+from elmore.atomic_files import atomic_write, make_folder
 from elmore.embedding.columns import Column
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
@@ -298,7 +298,7 @@ def _make_folder(folder: Path, *, known_by: str) -> None:
     if not folder.parent.is_dir():
         raise NotFound(f"{folder}: the folder {folder.parent} does not exist; make it first")
     if not folder.exists():
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     # It will be removed one day, so it must be nobody else's.
     elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / known_by).exists()):
         raise InputError(

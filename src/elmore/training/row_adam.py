@@ -1,8 +1,8 @@
-"""Adam for tables of which an update touches few rows: a softmax over a sample of its classes, a table of words.
+"""Adam for tables of which a step touches few rows: a softmax over a sample of its classes, a table of words.
 
-Ordinary Adam lets its averages decay in every update. Of a row that has a gradient once in a thousand updates, the
+Ordinary Adam lets its averages decay in every step. Of a row that has a gradient once in a thousand steps, the
 average of squares has then all but vanished when the next gradient comes, and the row is thrown far: the rarer a word,
-the farther. Here a row's averages, and its count of updates, move only when the row has a gradient; other rows stay as
+the farther. Here a row's averages, and its count of steps, move only when the row has a gradient; other rows stay as
 they are, and cost next to nothing.
 """
 
