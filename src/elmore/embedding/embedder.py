@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ from torch import Tensor
 from elmore.defaults import DEFAULT_BATCH_TOKENS
 from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
+from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
-from elmore.embedding.token_pooling import pool_tokens
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
 from elmore.html_repr import html_table
@@ -32,7 +32,6 @@ from elmore.text.checks import warnings_about
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
 from elmore.text.style import TokenStyle
-from elmore.text.token_style import convert_penn
 from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")
@@ -267,13 +266,13 @@ class Embedder:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
         encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
-        items = self._checked_once(self._items(sentences, options.token_style))
+        items = self._checked_once(prepare_sentences(sentences, self.tokenizer, options.token_style))
         if options.carried_rows:
             chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
         else:
             size, rows = options.batch_tokens, options.batch_size
             chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
-        return ([_with_own_vectors(item) for item in chunk] for chunk in chunks)
+        return ([as_given(item) for item in chunk] for chunk in chunks)
 
     def encode_sentences(
         self,
@@ -345,21 +344,7 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _items(
-        self, sentences: Iterable[tuple[Sentence, T]], token_style: TokenStyle
-    ) -> Iterator[SentenceItem["_Given[T]"]]:
-        """Sentences in the words that the network reads."""
-        for number, (sentence, payload) in enumerate(sentences):
-            words = self.words(sentence, number)
-            single = words[0] if isinstance(sentence, str) and len(words) == 1 else None
-            # A string was tokenised by the model's own tokeniser.
-            if token_style == "moses" or isinstance(sentence, str):
-                yield SentenceItem(words, _Given(payload, None, single))
-            else:
-                words, groups = convert_penn(words, self.tokenizer)
-                yield SentenceItem(words, _Given(payload, groups, single))
-
-    def _checked_once(self, items: Iterator[SentenceItem["_Given[T]"]]) -> Iterator[SentenceItem["_Given[T]"]]:
+    def _checked_once(self, items: Iterator[SentenceItem[Given[T]]]) -> Iterator[SentenceItem[Given[T]]]:
         """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
         if self._checked:
             return items
@@ -373,20 +358,6 @@ class Embedder:
         for message in found:
             warnings.warn(message, InputWarning, stacklevel=5)
         return chain(sample, items)
-
-
-class _Given(NamedTuple, Generic[T]):
-    """What came with a sentence, and how it was given."""
-
-    payload: T
-    groups: list[range] | None  # of its tokens, the words of the model that each became; None: a token is a word
-    single: str | None  # the word of a string that has only one
-
-
-def _with_own_vectors(item: EncodedItem[_Given[T]]) -> EncodedItem[T]:
-    """The vectors of the tokens as they were given."""
-    payload, groups, _ = item.payload
-    return EncodedItem(payload, item.vectors if groups is None else pool_tokens(item.vectors, groups))
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
