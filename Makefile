@@ -24,9 +24,12 @@ test: $(VENV)/ready  ## the tests, examples in docstrings and README included
 test-all: $(VENV)/ready  ## the slow tests too
 	$(BIN)/python -m pytest --quiet -m 'slow or not slow'
 
-test-kernels: $(VENV)/ready  ## the Triton kernels, without a GPU (fetches 290 MB)
+$(VENV)/triton: $(VENV)/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check triton
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet tests/kernels tests/training
+	@touch $@
+
+test-kernels: $(VENV)/triton  ## the Triton kernels, interpreted, so without a GPU (fetches 290 MB once)
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/kernels tests/training
 
 check: $(VENV)/ready  ## layout, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .

@@ -1,9 +1,9 @@
 """How fast the small model is trained on a CPU, beside bilm-tf, the program that trained the first ELMo.
 
-    python benchmarks/pretrain_cpu.py PREPARED --bilm-tf CHECKOUT --tensorflow-python PYTHON [--rounds 5] [--updates 3]
+    python benchmarks/pretrain_cpu.py PREPARED --bilm-tf CHECKOUT --tensorflow-python PYTHON [--rounds 5] [--steps 3]
 
 CHECKOUT is a plain checkout of github.com/allenai/bilm-tf; PYTHON an interpreter with tensorflow-cpu and tf_keras. Both
-programs stay up and take turns, some updates each, so that what else the machine does slows down both. They read the
+programs stay up and take turns, some steps each, so that what else the machine does slows down both. They read the
 same windows of a prepared corpus, with Adagrad and the original's rate, clip and dropout. Each does so in its own way:
 bilm-tf reads the characters of every token, Elmore those of every distinct word of a window, in float32 as bilm-tf
 does, and in bfloat16.
@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument("--bilm-tf", type=Path, required=True, help="a checkout of bilm-tf")
     parser.add_argument("--tensorflow-python", type=Path, required=True, help="an interpreter that has TensorFlow")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=3, help="of each program in a round")
-    parser.add_argument("--warmup", type=int, default=3, help="updates that are not timed")
+    parser.add_argument("--steps", type=int, default=3, help="of each program in a round")
+    parser.add_argument("--warmup", type=int, default=3, help="steps that are not timed")
     parser.add_argument("--threads", type=int, default=2)
     result = measure(parser.parse_args())
     print(table(result))
@@ -59,7 +59,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     corpus = Corpus.open(arguments.prepared)
     plan = WindowPlan(rows=TRAINING.rows, steps=TRAINING.window)
     reader = Windows(corpus.train, corpus.classes, plan)
-    windows = [reader[number] for number in range(arguments.warmup + arguments.rounds * arguments.updates)]
+    windows = [reader[number] for number in range(arguments.warmup + arguments.rounds * arguments.steps)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_windows(folder, corpus, windows)
@@ -73,11 +73,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             commands = [theirs, *([*ours, precision] for precision in PRECISIONS)]
             programs = {who: up.enter_context(Program(command)) for who, command in zip(rates, commands, strict=True)}
             for program in programs.values():
-                program.update(arguments.warmup)
+                program.take(arguments.warmup)
             for _ in range(arguments.rounds):
                 for who, program in programs.items():
-                    answer = program.update(arguments.updates)
-                    rates[who].append(plan.tokens * arguments.updates / answer["seconds"])
+                    answer = program.take(arguments.steps)
+                    rates[who].append(plan.tokens * arguments.steps / answer["seconds"])
                     losses[who].append(round(answer["loss"], 3))
             tensorflow = programs[BILM_TF].versions["tensorflow"]
     medians = {who: round(median(several)) for who, several in rates.items()}
@@ -90,12 +90,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "each_round": {who: [round(rate) for rate in several] for who, several in rates.items()},
         "losses": losses,
         "rounds": arguments.rounds,
-        "updates_per_round": arguments.updates,
+        "steps_per_round": arguments.steps,
         "threads": arguments.threads,
         "cores": os.cpu_count(),
         "size": "small",
         "rows": plan.rows,
-        "steps": plan.steps,
+        "window": plan.steps,
         "negatives": TRAINING.negatives,
         "classes": len(corpus.vocabulary),
         "distinct_words": int(median(len(window.types) for window in windows)),
@@ -126,8 +126,8 @@ class Program:
             answer = self._answer()
         return self
 
-    def update(self, number: int) -> dict[str, Any]:
-        """Do some updates: how long they took, and the loss of the last."""
+    def take(self, number: int) -> dict[str, Any]:
+        """Take some steps: how long they took, and the loss of the last."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{number}\n")
         self._process.stdin.flush()
@@ -151,7 +151,7 @@ class Program:
 
 def write_windows(folder: Path, corpus: Corpus, windows: Sequence[Window]) -> None:
     """Write the windows as bilm-tf's side reads them."""
-    read = np.stack([window.types[window.inputs] for window in windows])  # (updates, G, T, R)
+    read = np.stack([window.types[window.inputs] for window in windows])  # (N, G, T, R)
     types, where = np.unique(read, return_inverse=True)
     alphabet = Speller(CONFIG).alphabet
     assert alphabet is not None

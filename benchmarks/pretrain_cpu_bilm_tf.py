@@ -5,15 +5,15 @@
 CHECKOUT is a plain checkout of github.com/allenai/bilm-tf, or an unpacked wheel of `bilm`. It was written for
 TensorFlow 1: before its import, the name `tensorflow` is given to `tensorflow.compat.v1`, whose LSTM cells need
 `tf_keras`. Nothing else is adapted. Graph, optimizer and loop are those of its own `bilm.training.train`, which asks
-for its batches here, and so does an update whenever a batch is handed out.
+for its batches here, and so does a step whenever a batch is handed out.
 
 FOLDER holds options.json, and the windows to read:
 
     characters.npy   (words, characters)
-    inputs.npy       (updates, directions, steps, rows) which of the words stands where
-    targets.npy      (updates, directions, steps, rows) the classes to predict
+    inputs.npy       (windows, directions, places, rows) which of the words stands where
+    targets.npy      (windows, directions, places, rows) the classes to predict
 
-A line on standard input says how many updates to do; a JSON line on standard output, how long they took.
+A line on standard input says how many steps to take; a JSON line on standard output, how long they took.
 """
 
 import json
@@ -34,7 +34,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 class PerplexityKept:
-    """Stands for a session and keeps the perplexity of its last update: the loop shows one in a hundred."""
+    """Stands for a session and keeps the perplexity of its last step: the loop shows one in a hundred."""
 
     last = float("nan")
 

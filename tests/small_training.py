@@ -8,6 +8,7 @@ import torch
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.corpus.corpus import Corpus
+from elmore.corpus.manifest import Manifest
 from elmore.network.language_model import LanguageModel
 from elmore.pretraining.initial_model import new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining
@@ -60,6 +61,11 @@ def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:
     return np.array(stream, dtype=np.uint32)
 
 
+EMPTY_MANIFEST = Manifest(
+    written_by="", text=TextStyle(), parts={}, types=0, vocabulary={}, seed=1, heldout_share=0.0, inputs=(), files={}
+)
+
+
 def small_corpus_in_memory(sentences: int = 60) -> Corpus:
     """Nothing of it lies on disk."""
     return Corpus(
@@ -67,11 +73,10 @@ def small_corpus_in_memory(sentences: int = 60) -> Corpus:
         train=small_stream(sentences),
         heldout=small_stream(20, seed=2),
         types=TYPES,
-        counts=np.zeros(len(TYPES), dtype=np.uint64),
         classes=CLASSES,
         vocabulary=Vocabulary(TYPES),
         style=TextStyle(),
-        manifest={},
+        manifest=EMPTY_MANIFEST,
     )
 
 

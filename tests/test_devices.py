@@ -3,10 +3,18 @@
 import pytest
 import torch
 
-from elmore import Embedder
+from elmore import Embedder, devices
 from elmore.devices import choose_device
 from elmore.errors import InputError
 from elmore.training.distributed import process_device
+
+# As it is; for other tests it is replaced.
+default_device = devices.default_device
+
+
+@pytest.fixture(autouse=True)
+def as_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "default_device", default_device)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from disk_journal import assert_durable, recorded
 from elmore import Embedder, load
@@ -21,6 +22,7 @@ from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.formats.token_embeddings import write_token_embeddings
 from elmore.model import save, token_embeddings_of
 from elmore.text.vocabulary import Vocabulary
+from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 from elmore.training.events import Progressed
 from small_runs import small_corpus, small_recipe, small_run
 
@@ -118,6 +120,13 @@ def test_a_file_of_vectors_in_the_layout_of_allennlp(tmp_path: Path, tiny: Embed
     with recorded(tmp_path) as journal, (tmp_path / "text").open() as text:
         embedder.embed_file(text, str(tmp_path / "vectors.hdf5"))
     assert journal.targets == ["vectors.hdf5"]
+    assert_durable(journal)
+
+
+def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
+    with recorded(tmp_path) as journal:
+        TrainingCheckpoints(tmp_path / "run" / "checkpoints").save(1, Snapshot({"weight": torch.ones(3)}, {}))
+    assert journal.targets == ["run/checkpoints/step-00000001"]
     assert_durable(journal)
 
 

@@ -34,3 +34,8 @@ def test_one_changed_weight_makes_another_fingerprint(name: str) -> None:
     with torch.no_grad():
         parameter.view(-1)[0] += 1e-3
     assert model.fingerprint() != before
+
+
+def test_a_model_fits_on_a_line_and_into_a_small_table(tiny_model: Model) -> None:
+    assert repr(tiny_model) == "Model('tiny-random', dim=32, layers=3, parameters=36,936)"
+    assert "<tr><th>layers</th><td>3 of 32</td></tr>" in tiny_model._repr_html_()

@@ -21,7 +21,7 @@ import numpy as np
 
 from elmore import Embedder
 from elmore.devices import choose_device
-from elmore.embedding.warming import warmed
+from elmore.embedding.warm_start import with_warm_start
 from elmore.model import Model, load
 from elmore.scoring import perplexity
 from elmore.text.reading import read_sentences
@@ -45,7 +45,7 @@ def main() -> None:
     model = load(arguments.model, device=choose_device(arguments.device))
     if model.card.start_state != "zeros":
         raise SystemExit(f"{arguments.model}: starts from a warm state; give the model that starts from zeros")
-    warm = warmed(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
+    warm = with_warm_start(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
     results: dict[str, dict[str, Any]] = {}
     for name, one in (("zeros", model), ("warm", warm)):
         results[name] = {"start": one.card.start_state_from or "zeros"}

@@ -1,6 +1,6 @@
 """What does version 2 of the tokeniser cost in time? Words a second of each version, on one core.
 
-    python experiments/tokenizer/speed.py [--texts FOLDER] [--characters 1000000]
+    python experiments/tokenizer/speed.py [--texts FOLDER] [--characters 100000]
 
 Splits and tokenises the beginning of every evaluation text that comes raw, as `elmore prepare` does in each of its
 processes, three times with each version in turn, and takes the fastest; the time is the processor's, so that others
@@ -25,7 +25,7 @@ TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text" / "eval
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--texts", type=Path, default=TEXTS)
-    parser.add_argument("--characters", type=int, default=1_000_000)
+    parser.add_argument("--characters", type=int, default=100_000)
     arguments = parser.parse_args()
     styles = {f"version_{version}": TextStyle(tokenizer_version=version) for version in (1, 2)}
     for style in styles.values():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
     from elmore.corpus.prepare import prepare
     from elmore.embedding.elmo import Elmo
+    from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
     from elmore.embedding.vectors import open_vectors
     from elmore.errors import ElmoreError
@@ -37,6 +38,7 @@ __all__ = [
     "ModelConfig",
     "Recipe",
     "__version__",
+    "embed_file",
     "load",
     "open_vectors",
     "perplexity",
@@ -56,6 +58,7 @@ _HOMES = {
     "Model": "elmore.model",
     "ModelConfig": "elmore.config",
     "Recipe": "elmore.pretraining.recipe",
+    "embed_file": "elmore.embedding.embed_file",
     "load": "elmore.model",
     "open_vectors": "elmore.embedding.vectors",
     "perplexity": "elmore.scoring.perplexity",

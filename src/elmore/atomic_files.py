@@ -79,6 +79,14 @@ def atomic_write_folder(path: str | Path, *, replaces: Collection[str] = ()) -> 
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing; what is put on disk inside of it can then be found again."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _flush(folder.parent)
+
+
 def _check_parent(target: Path, path: str | Path) -> None:
     if not target.parent.is_dir():
         raise NotFound(f"{path}: the folder {target.parent} does not exist; make it first")

@@ -1,5 +1,7 @@
 """Default values that both Python and the command line have, written once, where importing them costs nothing."""
 
+DEFAULT_MODEL = "elmore-en"  # comes with the package
+
 # Embedding.
 DEFAULT_BATCH_TOKENS = 2048
 DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers

@@ -1,10 +1,15 @@
-"""Where a network runs, chosen in one way by every verb and by `Embedder.from_pretrained`."""
+"""Where a network runs, chosen in one way by every verb and by `Embedder.from_pretrained`; and in which process."""
 
 import os
 
 import torch
 
 from elmore.errors import InputError
+
+CPU = torch.device("cpu")
+
+# A process that was forked from this one has another.
+_PROCESS = os.getpid()
 
 
 def choose_device(asked: str | torch.device | None = None) -> torch.device:
@@ -17,9 +22,9 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     device(type='cpu')
     """
     try:
-        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(asked or default_device())
         if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            device = torch.device("cuda", _own_gpu())
         # Only work on it tells whether it is there.
         torch.empty(0, device=device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
@@ -31,3 +36,33 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
             f"the device {str(asked or 'cuda')!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}"
         ) from None
     return device
+
+
+def default_device() -> str:
+    """The kind of device that serves when none is asked for."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def allow_forked_process(device: torch.device = CPU) -> None:
+    """Make torch usable in a process that was forked from one that uses it; where that cannot be, an error.
+
+    The child of a fork has its parent's record of threads, and none of the threads: whatever is shared among them waits
+    for ever. One thread needs no others. A GPU cannot be used there at all.
+    """
+    if os.getpid() == _PROCESS or (device.type == "cpu" and torch.get_num_threads() == 1):
+        return
+    if device.type != "cpu":
+        raise InputError(
+            f"a forked process cannot use {device}; start processes with multiprocessing.get_context('spawn')"
+        )
+    torch.set_num_threads(1)
+
+
+def _own_gpu() -> int:
+    own, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if own >= gpus > 0:
+        raise InputError(
+            f"process {own + 1} of this host has no GPU of its own, for there are only {gpus}; start as many processes "
+            "as there are GPUs, or stay on the CPU: --device cpu"
+        )
+    return own

@@ -1,9 +1,9 @@
 """Dataclasses from plain values, as JSON, TOML and the command line have them; one reader, one set of errors.
 
 A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
-`Mapping[str, X]`, another dataclass or a list of them, any of these `| None`, or Any. `checked_field` adds limits. What
-fields have to do with each other, a class checks itself in `__post_init__`; there it also calls `check_fields`, so that
-a value that Python code gave is held to the same as one from a file.
+`Mapping[str, X]`, another dataclass, a list or a Mapping of them, any of these `| None`, or Any. `checked_field` adds
+limits. What fields have to do with each other, a class checks itself in `__post_init__`; there it also calls
+`check_fields`, so that a value that Python code gave is held to the same as one from a file.
 """
 
 import math
@@ -137,6 +137,9 @@ def _read_value(kind: Any, value: Any, before: Any, name: str, limits: Limits) -
     part = get_args(inner)[0] if get_origin(inner) is tuple else None
     if is_dataclass(part) and isinstance(value, list | tuple):
         return tuple(_read_value(part, one, None, f"{name}[{number}]", limits) for number, one in enumerate(value))
+    part = get_args(inner)[1] if get_origin(inner) is Mapping else None
+    if is_dataclass(part) and isinstance(value, Mapping):
+        return {key: _read_value(part, one, None, _place(name, str(key)), limits) for key, one in value.items()}
     try:
         found = _converted(inner, value)
         fits = not isinstance(found, int | float) or limits.allow(found)

@@ -4,17 +4,20 @@ import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from elmore.config import ModelConfig
-from elmore.devices import choose_device
+from elmore.devices import allow_forked_process, choose_device
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
+from elmore.formats.storage.int8 import StoredTensor, dequantize
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
+from elmore.html_repr import html_table
 from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.output_paths import check_output
@@ -26,7 +29,7 @@ from elmore.tiny_random import NAME as TINY_NAME
 from elmore.tiny_random import tiny_checkpoint
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A network with all that belongs to it.
 
@@ -43,6 +46,29 @@ class Model:
     characters: Mapping[str, int] | None = None
     softmax: Callable[[], Mapping[str, Tensor]] | None = None  # read when called
     mixes: Mapping[str, Tensor] | None = None  # what a task learnt about the layers, where the source has it
+
+    def __repr__(self) -> str:
+        """On one line; `model.network` prints its layers.
+
+        >>> load("tiny-random")
+        Model('tiny-random', dim=32, layers=3, parameters=36,936)
+        """
+        config = self.config
+        device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
+        sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.parameters:,}"
+        return f"Model({self.card.name or self.card.source!r}, {sizes}{device})"
+
+    def _repr_html_(self) -> str:
+        config, card = self.config, self.card
+        rows = {
+            "description": card.description,
+            "licence": card.licence,
+            "layers": f"{config.num_layers} of {config.dim}",
+            "parameters": f"{config.parameters:,}",
+            "device": self.device,
+            "source": card.source,
+        }
+        return html_table(f"Model {card.name or card.source}", {name: value for name, value in rows.items() if value})
 
     @property
     def config(self) -> ModelConfig:
@@ -109,6 +135,7 @@ def load(
     >>> load("tiny-random").config.dim
     32
     """
+    allow_forked_process()
     if name == TINY_NAME and options is None and weights is None:
         checkpoint = tiny_checkpoint()
         if vocabulary is not None:
@@ -164,7 +191,7 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
     # Built without memory of its own, so that loading costs one copy of the weights and no random numbers.
     with torch.device("meta"):
         network = BiLM(checkpoint.config)
-    network.load_state_dict(dict(checkpoint.tensors), assign=True)
+    network.load_state_dict(checkpoint.float_tensors(), assign=True)
     network.eval().requires_grad_(requires_grad=False)
     start = State.zeros(checkpoint.config)
     if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
@@ -178,9 +205,13 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
         start=start,
         card=checkpoint.card,
         characters=checkpoint.characters,
-        softmax=checkpoint.softmax,
+        softmax=None if checkpoint.softmax is None else partial(_dequantized, checkpoint.softmax),
         mixes=checkpoint.mixes,
     )
+
+
+def _dequantized(softmax: Callable[[], Mapping[str, StoredTensor]]) -> Mapping[str, Tensor]:
+    return dequantize(softmax())
 
 
 def _moved(network: BiLM, device: torch.device) -> BiLM:

@@ -53,7 +53,7 @@ def test_help_and_version_do_not_import_torch(arguments: list[str]) -> None:
         "import sys, contextlib\n"
         "from elmore.cli import main\n"
         f"with contextlib.suppress(SystemExit): main({arguments!r})\n"
-        "heavy = ('torch', 'numpy', 'h5py', 'rich', 'pydantic')\n"
+        "heavy = ('torch', 'numpy', 'h5py', 'rich', 'pydantic', 'sacremoses', 'elmore.text.tokenizing')\n"
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     assert ended.stderr.strip() == "[]"
@@ -93,12 +93,12 @@ def test_wrong_usage_ends_with_2_and_names_what_is_wrong(elmore, arguments: list
 def test_a_users_mistake_is_one_line_and_a_traceback_only_when_asked_for(elmore, tmp_path: Path) -> None:
     missing = tmp_path / "missing.txt"
     arguments = ("embed", missing, "-o", tmp_path / "v.h5", "--model", "tiny-random")
-    assert elmore(*arguments) == (1, "", f"elmore: {missing}: no such file\n")
+    assert elmore(*arguments) == (1, "", f"elmore: {missing}: no such file or folder\n")
     for verbose in (("-v", *arguments), (*arguments, "--verbose")):
         ended = elmore(*verbose)
         assert ended.code == 1
         assert "Traceback" in ended.err
-        assert ended.err.endswith(f"elmore: {missing}: no such file\n")
+        assert ended.err.endswith(f"elmore: {missing}: no such file or folder\n")
 
 
 @pytest.mark.filterwarnings("default")

@@ -87,6 +87,12 @@ def test_half_precision_halves_the_numbers(embed, tiny: Embedder, output: str) -
     np.testing.assert_allclose(vectors[0], tiny.encode(SENTENCES)[0], atol=2e-3)
 
 
+def test_it_computes_in_bfloat16_when_asked(embed, tiny: Embedder) -> None:
+    found, exact = embed(TEXT, "--compute", "bfloat16")[0], tiny.encode(SENTENCES)[0]
+    np.testing.assert_allclose(found, exact, atol=0.05)
+    assert np.abs(found - exact).max() > 1e-4
+
+
 @pytest.mark.parametrize(
     ("suffix", "pack"),
     [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstandard.compress)],
@@ -186,6 +192,29 @@ def test_eight_shards_together_are_the_whole(elmore, tmp_path: Path, monkeypatch
         np.testing.assert_allclose(ours, expected, **SAME)
 
 
+def test_several_files_folders_and_patterns_are_one_text(elmore, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("books").mkdir()
+    for name, content in {"a.txt": "One.", "books/b.txt": "Two.", "books/c.conllu": CONLLU}.items():
+        Path(name).write_text(content)
+    for sources in (["a.txt", "books"], ["a.txt", "books/*"], ["?.txt", "books/b.txt", "books/c.conllu"]):
+        assert elmore("embed", *sources, "-o", "v.npz", "-m", "tiny-random").code == 0
+        vectors = open_vectors("v.npz")
+        assert words_of(vectors) == [["One", "."], ["Two", "."], ["Cats", "purr"]]
+        assert (vectors.numbers.tolist(), vectors.labels) == ([0, 1, 2], [None, None, "s1"])
+        assert vectors.meta["job"]["input"] == ["a.txt", "b.txt", "c.conllu"]
+
+
+def test_nothing_is_overwritten_by_surprise(elmore, text: Path) -> None:
+    Path("v.h5").write_text("years of work")
+    arguments = ("embed", "text.txt", "-o", "v.h5", "-m", "tiny-random")
+    ended = elmore(*arguments)
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert ended.err.startswith("elmore: v.h5: is there already, and not Elmore's; choose another name, or ")
+    assert Path("v.h5").read_text() == "years of work"
+    assert elmore(*arguments, "--force").code == 0
+
+
 def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path) -> None:
     arguments = ("embed", "text.txt", "-o", "v.h5", "-m", "tiny-random")
     elmore(*arguments, "--layers", "top")
@@ -216,7 +245,7 @@ def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path
         (["--options-file", "a.json"], "give a model's name, or both options and weights"),
         (["--forget-sentences"], "--forget-sentences and --use-sentence-keys belong to --layout allennlp"),
         (["--tokenized", "--input-format", "fasta"], "--tokenized and --input-format fasta contradict each other"),
-        (["--layout", "allennlp", "-o", "v.npz"], "v.npz: --layout allennlp is a layout of HDF5 files"),
+        (["--layout", "allennlp", "-o", "v.npz"], "v.npz: the layout of AllenNLP is one of HDF5 files"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(elmore, text: Path, options, complaint: str) -> None:
@@ -233,12 +262,14 @@ def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(elmore, text: P
     ("arguments", "complaint"),
     [
         (["none.txt"], "none.txt: no such file"),
-        (["."], ".: is a folder; name a file"),
+        (["empty"], "empty: holds no text"),
+        (["*.none"], "*.none: matches no file"),
         (["a.conllu", "--tokenized"], "a.conllu: by its name it is conllu"),
     ],
 )
 def test_wrong_input_is_refused_before_a_model_is_loaded(elmore, text: Path, monkeypatch, arguments, complaint) -> None:
     monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
+    Path("empty").mkdir()
     ended = elmore("embed", *arguments, "-o", "v.h5", "-m", "tiny-random")
     assert (ended.code, ended.err.startswith(f"elmore: {complaint}")) == (1, True)
 
@@ -303,14 +334,15 @@ class TestStopped:
 
     def test_what_cannot_be_gone_on_with_is_not_kept(self, stopped) -> None:
         ended = stopped("--state", "carry", "--batch-size", "2", after=350)
-        assert ended.err == "stopped; nothing was kept\n"
+        said = "the state is carried from sentence to sentence, so that a stopped job has to start over\n"
+        assert ended.err == f"{said}stopped; nothing was kept\n"
         assert not Path("v.npz.partial").exists()
 
     def test_another_job_is_refused_with_what_differs_and_can_start_over(self, elmore, stopped) -> None:
         stopped(after=350)
         ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS, "--layers", "top")
         assert ended.code == 1
-        assert 'layers was "average" and is now "top"' in ended.err
+        assert 'layers was "average" and is now 2' in ended.err
         assert "--fresh" in ended.err
         ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS, "--layers", "top", "--fresh")
         assert ended.err == "wrote v.npz: 400 sentences, 2,400 words\n"

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmore import load
+from elmore.kernels.selection import describe_kernels
 
 
 def facts(text: str) -> dict[str, str]:
@@ -74,8 +76,11 @@ def test_a_pair_is_described_by_its_two_files(elmore, fixtures: Path) -> None:
 
 def test_the_machine_is_described_on_request(elmore) -> None:
     ended = elmore("info", "--system")
-    assert {"elmore", "python", "torch", "threads", "devices", "recurrence"} <= facts(ended.out).keys()
-    assert json.loads(elmore("info", "--system", "--json").out)["threads"] >= 1
+    assert {"elmore", "python", "torch", "threads", "devices", "kernels"} <= facts(ended.out).keys()
+    assert facts(ended.out)["kernels"].startswith("on cpu reference for reading, cpu for training in float32")
+    told = json.loads(elmore("info", "--system", "--json").out)
+    assert told["threads"] >= 1
+    assert told["kernels"]["cpu"] == describe_kernels(torch.device("cpu"))
 
 
 def test_without_a_name_it_tells_of_the_model_inside(elmore) -> None:

@@ -36,7 +36,7 @@ def test_every_option_reaches_the_work(text, tmp_path):
     assert len(corpus.vocabulary) == 5
     assert "Cat" not in corpus.types
     assert corpus.style.language == "de"
-    assert (corpus.manifest["seed"], corpus.manifest["heldout_share"]) == (3, 0.4)
+    assert (corpus.manifest.seed, corpus.manifest.heldout_share) == (3, 0.4)
 
 
 def test_hard_wrapped_text_can_be_told(tmp_path):
@@ -44,7 +44,7 @@ def test_hard_wrapped_text_can_be_told(tmp_path):
     for how, documents in (("line", 3), ("blank-line", 2)):
         result = run(tmp_path / "text.txt", "-o", tmp_path / how, "--paragraphs", how, "--heldout", 0)
         assert result.exit_code == 0, result.output
-        assert Corpus.open(tmp_path / how).manifest["parts"]["train"]["documents"] == documents
+        assert Corpus.open(tmp_path / how).manifest.parts["train"].documents == documents
 
 
 def test_it_tells_what_was_written_and_what_was_left_out(text, tmp_path):

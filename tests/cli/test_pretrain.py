@@ -44,7 +44,9 @@ def wait_for_step(number: int, folder: Path, process: subprocess.Popen) -> None:
 
 
 def gone_on(corpus, folder: Path) -> subprocess.CompletedProcess[str]:
-    return ended(elmore_command("pretrain", corpus.path, "--resume", folder, "--checkpoint-every", 1000))
+    return ended(
+        elmore_command("pretrain", corpus.path, "--resume", folder, "--checkpoint-every", 1000, "--device", "cpu")
+    )
 
 
 def test_killed_at_any_moment_it_goes_on_with_the_same_losses(corpus, whole, tmp_path):
@@ -117,7 +119,7 @@ def finished(corpus, tmp_path):
 
 
 def pretrained(elmore, corpus, *arguments: object):
-    return elmore("pretrain", corpus.path, *arguments, "--log-every", 1)
+    return elmore("pretrain", corpus.path, "--device", "cpu", *arguments, "--log-every", 1)
 
 
 def test_it_shows_the_run_from_first_to_last(elmore, corpus, tmp_path):

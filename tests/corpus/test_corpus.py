@@ -12,6 +12,17 @@ from elmore.errors import ElmoreError, FormatError, NotFound
 from elmore.text.style import TextStyle
 
 TEXT = {"tokenizer": "whitespace", "tokenizer_version": 2, "language": "de", "lowercase": True, "escape": False}
+PART = {"documents": 1, "sentences": 1, "tokens": 1, "types": 1, "unknown_tokens": 1, "unknown_share": 1.0}
+FACTS = {
+    "written_by": "elmore",
+    "text": TEXT,
+    "parts": {"train": PART, "heldout": PART},
+    "types": 4,
+    "vocabulary": {},
+    "seed": 1,
+    "heldout_share": 0.5,
+    "inputs": [],
+}
 
 
 @pytest.fixture
@@ -25,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     writer.words("types.txt", ["<S>", "</S>", "b", "a"])
     writer.words("vocabulary.txt", ["<S>", "</S>", "<UNK>", "b"])
     writer.numbers("classes.bin", np.array([0, 1, 3, 2]), "<u4")
-    writer.manifest({"text": TEXT, "parts": {"train": {}, "heldout": {}}})
+    writer.manifest(FACTS)
     return tmp_path
 
 
@@ -38,7 +49,7 @@ def test_a_corpus_is_read_back_as_it_was_written(folder):
     assert corpus.classes.tolist() == [0, 1, 3, 2]
     assert corpus.vocabulary.words == ("<S>", "</S>", "<UNK>", "b")
     assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2, language="de", lowercase=True)
-    assert list(corpus.manifest["files"]) == list(FILES)
+    assert list(corpus.manifest.files) == list(FILES)
 
 
 def test_a_manifest_that_does_not_name_the_version_of_its_tokeniser_means_the_first(folder):
@@ -83,7 +94,11 @@ DAMAGE = [
     (lambda folder: (folder / "manifest.json").write_text("[]"), FormatError, "not the manifest of a corpus"),
     (lambda folder: change(folder / "manifest.json", format="x"), FormatError, "not the manifest of a corpus"),
     (lambda folder: change(folder / "manifest.json", version=2), FormatError, "version 2 of the format.* reads 1"),
-    (lambda folder: change(folder / "manifest.json", files=None), FormatError, "manifest.json: lacks 'files'"),
+    (
+        lambda folder: change(folder / "manifest.json", files=None),
+        FormatError,
+        "files is None; it must be a table",
+    ),
     (lambda folder: change(folder / "manifest.json", files={}), FormatError, "train.bin: is not listed"),
     (
         lambda folder: change(folder / "manifest.json", text={"tokenizer": "x"}),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from elmore.corpus import prepare as preparing
 from elmore.corpus.corpus import FILES, Corpus
+from elmore.corpus.manifest import CorpusPart
 from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning, NotFound
 from elmore.progress import Progress
@@ -66,17 +67,13 @@ def test_a_small_corpus_comes_out_as_worked_out_by_hand(file, tmp_path):
     assert corpus.classes.tolist() == [0, 1, 3, 4, 2, 2, 2, 2]
     assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2)
     manifest = corpus.manifest
-    assert manifest["parts"] == {
-        "train": {
-            "documents": 2, "sentences": 2, "tokens": 5, "types": 5, "unknown_tokens": 3, "unknown_share": 0.6
-        },
-        "heldout": {
-            "documents": 1, "sentences": 2, "tokens": 5, "types": 4, "unknown_tokens": 5, "unknown_share": 1.0
-        },
-    }  # fmt: skip
-    assert manifest["dropped"]["boundary_words"]["count"] == 1
-    assert manifest["inputs"] == [{"name": source, "bytes": 45}]
-    assert (manifest["seed"], manifest["heldout_share"], manifest["types"]) == (1, 0.25, 8)
+    assert manifest.parts == {
+        "train": CorpusPart(documents=2, sentences=2, tokens=5, types=5, unknown_tokens=3, unknown_share=0.6),
+        "heldout": CorpusPart(documents=1, sentences=2, tokens=5, types=4, unknown_tokens=5, unknown_share=1.0),
+    }
+    assert manifest.dropped["boundary_words"]["count"] == 1
+    assert manifest.inputs == ({"name": source, "bytes": 45},)
+    assert (manifest.seed, manifest.heldout_share, manifest.types) == (1, 0.25, 8)
     assert set(content(tmp_path / "out")) == {*FILES, "manifest.json"}
 
 
@@ -124,11 +121,11 @@ def test_no_word_is_lost_and_all_tables_agree(tmp_path_factory, texts, vocabular
     unknown = corpus.vocabulary.index["<UNK>"]
     assert corpus.classes.tolist() == [corpus.vocabulary.index.get(word, unknown) for word in corpus.types]
     for part in ("train", "heldout"):
-        facts, stream = corpus.manifest["parts"][part], getattr(corpus, part)
-        assert facts["sentences"] == np.count_nonzero(stream == 0) - 1
-        assert facts["tokens"] == np.count_nonzero(stream)
-        assert facts["unknown_tokens"] == np.count_nonzero((corpus.classes[stream] == unknown) & (stream > 0))
-        assert facts["types"] == len(set(stream.tolist()) - {0})
+        facts, stream = corpus.manifest.parts[part], getattr(corpus, part)
+        assert facts.sentences == np.count_nonzero(stream == 0) - 1
+        assert facts.tokens == np.count_nonzero(stream)
+        assert facts.unknown_tokens == np.count_nonzero((corpus.classes[stream] == unknown) & (stream > 0))
+        assert facts.types == len(set(stream.tolist()) - {0})
 
 
 def test_the_number_of_workers_does_not_show_in_a_single_byte(shared, tmp_path, monkeypatch):
@@ -180,7 +177,7 @@ def test_packed_files_folders_and_standard_input_are_the_same_corpus(file, tmp_p
     corpus = prepare(["-"], tmp_path / "stdin")
     streams.append((corpus.train.tolist(), corpus.heldout.tolist(), corpus.types))
     assert all(stream == streams[0] for stream in streams)
-    assert corpus.manifest["inputs"] == [{"name": "standard input", "bytes": None}]
+    assert corpus.manifest.inputs == ({"name": "standard input", "bytes": None},)
 
 
 def test_proteins_are_read_a_residue_a_word(file, tmp_path):
@@ -204,8 +201,8 @@ def test_a_vocabulary_from_a_file_is_taken_as_it_is(file, tmp_path):
     )
     assert corpus.vocabulary.words == ("<UNK>", "b", "</S>", "never", "<S>")
     assert dict(zip(corpus.types, corpus.classes.tolist(), strict=True)) == {"<S>": 4, "</S>": 2, "b": 1, "<UNK>": 0}
-    assert corpus.manifest["vocabulary"] == {"words": 5, "origin": f"the file {vocabulary}"}
-    assert corpus.manifest["parts"]["train"]["unknown_share"] == 0.1
+    assert corpus.manifest.vocabulary == {"words": 5, "origin": f"the file {vocabulary}"}
+    assert corpus.manifest.parts["train"].unknown_share == 0.1
 
 
 def test_what_will_be_read_changed_is_counted_with_its_reason(file, tmp_path):
@@ -214,9 +211,9 @@ def test_what_will_be_read_changed_is_counted_with_its_reason(file, tmp_path):
         prepare([source], tmp_path / "out", input_format="tokenized")
     assert not (tmp_path / "out").exists()
     corpus = prepare([source], tmp_path / "out", input_format="tokenized", errors="replace", heldout=0)
-    changed = {name: (change["types"], change["tokens"]) for name, change in corpus.manifest["changed"].items()}
+    changed = {name: (change["types"], change["tokens"]) for name, change in corpus.manifest.changed.items()}
     assert changed == {"long_words": (1, 2), "unlisted_words": (1, 1), "replaced_characters": (1, 1)}
-    assert all(change["why"] for change in corpus.manifest["changed"].values())
+    assert all(change["why"] for change in corpus.manifest.changed.values())
     assert "a\u00a0" in corpus.types
     assert "a\u00a0" not in corpus.vocabulary.words
 
@@ -225,7 +222,7 @@ def test_one_document_leaves_nothing_to_hold_out_and_says_so(file, tmp_path):
     with pytest.warns(InputWarning, match="one document, so nothing was held out"):
         corpus = prepare([file("One. Two.")], tmp_path / "out")
     assert corpus.heldout.tolist() == [0]
-    assert corpus.manifest["parts"]["heldout"]["tokens"] == 0
+    assert corpus.manifest.parts["heldout"].tokens == 0
 
 
 def test_another_seed_holds_other_documents_out(file, tmp_path):
@@ -289,7 +286,7 @@ def test_progress_hears_of_every_sentence_word_and_byte(file, tmp_path):
 def test_a_file_name_that_is_not_utf8_is_kept(tmp_path):
     source = tmp_path / "\udcff.txt"
     source.write_text("Text.")
-    assert prepare([source], tmp_path / "out", heldout=0).manifest["inputs"] == [{"name": str(source), "bytes": 5}]
+    assert prepare([source], tmp_path / "out", heldout=0).manifest.inputs == ({"name": str(source), "bytes": 5},)
 
 
 def test_the_manifest_is_plain_json_without_a_trace_of_time_or_machine(file, tmp_path):

@@ -1,7 +1,7 @@
 """Spools to write files from."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,10 @@ def spooled(tmp_path: Path) -> Iterator[Spooled]:
             numbers: Sequence[int] | None = None,
             layers: int | None = None,
             dtype: Any = "float32",
+            job: Mapping[str, Any] | None = None,
         ) -> Spool:
             folder = tmp_path / f"spool{next(count)}"
-            spool = held.enter_context(Spool(folder, {"model": "tiny"}, dim=4, layers=layers, dtype=dtype))
+            spool = held.enter_context(Spool(folder, job or {"model": "tiny"}, dim=4, layers=layers, dtype=dtype))
             for i, words in enumerate(sentences):
                 number = i if numbers is None else numbers[i]
                 label = None if labels is None else labels[i]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from elmore import Embedder, load
 from elmore.embedding import stream
+from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.word_cache import WORD_BYTES, WordCache
 from elmore.errors import InputError, InputWarning, OutOfMemory
 
@@ -104,7 +105,7 @@ def test_a_stream_is_read_in_bounded_pieces(tiny: Embedder) -> None:
     endless = tiny.encode_iter(sentences(), batch_tokens=100)
     for _ in range(1000):
         next(endless)
-    # Each sentence is five positions with its boundaries: at most one window is read ahead, and the sample checked.
+    # Each sentence is five positions with its boundaries: at most one chunk is read ahead, and the sample checked.
     assert taken <= 1000 + 100 * stream.BATCHES_AHEAD / 5 + 200
 
 
@@ -167,11 +168,16 @@ def test_similarity_is_the_cosine_and_nothing_is_like_nothing(tiny: Embedder) ->
     [
         ({"layers": "middle"}, "layers is 'middle'"),
         ({"layers": 3}, "layers is 3"),
-        ({"layers": -1}, "layers is -1"),
+        ({"layers": -4}, "layers is -4"),
         ({"layers": []}, "layers is"),
         ({"layers": True}, "layers is True"),
+        ({"layers": [True, False, True]}, "layers is"),
+        ({"layers": slice(3, None)}, "layers is slice"),
+        ({"layers": 1.0}, "layers is 1.0"),
         ({"state": "warm"}, "state is 'warm'"),
         ({"dtype": "int8"}, "dtype is 'int8'"),
+        ({"dtype": torch.bfloat16}, "dtype is torch.bfloat16"),
+        ({"dtype": np.float64}, "dtype is <class"),
         ({"batch_tokens": 0}, "batch_tokens is 0"),
         ({"batch_size": -3}, "batch_size is -3"),
     ],
@@ -346,3 +352,69 @@ def test_moving_an_embedder_leaves_the_callers_model_where_it_was(monkeypatch: p
 def test_staying_where_it_is_costs_nothing(model: Embedder) -> None:
     network = model.model.network
     assert model.to("cpu").model.network is network
+
+
+def test_words_where_sentences_are_meant_are_remarked_upon_once(model: Embedder) -> None:
+    with pytest.warns(InputWarning, match=r"4 strings \('I', 'took', ...\) is read as a sentence of one word"):
+        vectors = model.encode(["I", "took", "a", "bow"])
+    assert [len(array) for array in vectors] == [1, 1, 1, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.encode(["I", "took", "a", "bow"])
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Yes.", "No.", "Why?", "Never."],
+        [["I"], ["took"], ["a"], ["bow"]],
+        ["I took a bow.", "Why", "Never", "No"],
+        ["Yes", "No"],
+        "bow",
+    ],
+)
+def test_short_sentences_are_nothing_odd(model: Embedder, sentences) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.encode(sentences)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.dtype("float16"), torch.float16, "float16"])
+def test_a_type_of_numbers_has_many_names(tiny: Embedder, dtype) -> None:
+    assert tiny.encode("I took a bow.", dtype=dtype).dtype == np.float16
+    assert tiny.encode_tensors(["I took a bow."], dtype=dtype)[0].dtype == torch.float16
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": "all"}, {"state": "carry", "batch_size": 2}])
+def test_tensors_are_the_same_numbers_and_may_be_trained_on(tiny: Embedder, options: dict) -> None:
+    sentences = ["I took a bow.", [], ["Me", "too"]]
+    tensors = tiny.encode_tensors(sentences, **options)
+    for tensor, array in zip(tensors, tiny.encode(sentences, **options), strict=True):
+        assert tensor.device == tiny.device
+        np.testing.assert_array_equal(tensor.numpy(), array)
+    weight = torch.ones(32, requires_grad=True)
+    (tensors[0] * weight).sum().backward()
+    assert weight.grad is not None
+    with pytest.raises(InputError, match="put the string into a list"):
+        tiny.encode_tensors("I took a bow.")
+
+
+def test_a_kept_sentence_does_not_keep_its_batch(tiny: Embedder) -> None:
+    for vectors in tiny.encode_tensors([["a"], ["b"] * 100, ["c"] * 3], layers="all"):
+        assert vectors.untyped_storage().nbytes() == 4 * vectors.numel()
+
+
+def test_what_comes_along_comes_back_in_order(tiny: Embedder) -> None:
+    sentences = [([f"w{n}"] * (n % 5), n) for n in range(200)]
+    chunks = list(tiny.encode_chunks(iter(sentences), EncodeOptions(batch_tokens=20)))
+    items = [item for chunk in chunks for item in chunk]
+    assert [item.payload for item in items] == list(range(200))
+    assert [len(item.vectors) for item in items] == [n % 5 for n in range(200)]
+    assert len(chunks[0]) < len(chunks[1]) < len(chunks[2])
+
+
+def test_in_a_notebook_it_is_a_table(tiny: Embedder) -> None:
+    shown = tiny._repr_html_()
+    assert shown.startswith("<table>")
+    for part in ("tiny-random", "3 of 32", "36,936", "cpu"):
+        assert part in shown

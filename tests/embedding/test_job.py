@@ -1,20 +1,21 @@
 """A job: what is checked before it starts, what makes it the same job, and what it leaves behind."""
 
+import io
+import itertools
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from elmore import Embedder, open_vectors
 from elmore.embedding import job as jobs
-from elmore.embedding.job import EmbedJob, Summary, unfinished_work
-from elmore.embedding.sinks import sink_for
-from elmore.embedding.spool import Spool
+from elmore.embedding.job import EmbedJob, EmbedSummary, unfinished_work
+from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.errors import InputError, NotFound
-from elmore.progress import progress_bar
-from elmore.text.reading import ReadingPosition
+from elmore.progress import Progress, progress_bar
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "vectors.npz"
 
 
-def run(job: EmbedJob, embedder: Embedder, target: Path) -> Summary:
+def run(job: EmbedJob, embedder: Embedder, target: Path) -> EmbedSummary:
     with progress_bar("embedding", show=False) as progress:
-        return job.run(embedder, target, write=sink_for(target).write, progress=progress)
+        return job.run(embedder, target, progress=progress)
 
 
 def stop_at(monkeypatch, number: int, error: type[BaseException]) -> None:
@@ -55,21 +56,21 @@ def leave_half_done(job: EmbedJob, embedder: Embedder, target: Path, monkeypatch
 
 
 def test_progress_counts_sentences_and_words_those_of_an_earlier_try_first(text, target, tiny, monkeypatch) -> None:
-    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    job = EmbedJob(sources=(str(text),), split=False, batch_tokens=1)
     leave_half_done(job, tiny, target, monkeypatch)
     steps: list[tuple[int, int]] = []
 
-    class Counting:
+    class Counting(Progress):
         def advance(self, sentences: int, tokens: int) -> None:
             steps.append((sentences, tokens))
 
-    summary = job.run(tiny, target, write=sink_for(target).write, progress=Counting())
+    summary = job.run(tiny, target, progress=Counting())
     assert 0 < summary.resumed_after < 300
     assert steps == [(summary.resumed_after, 0)] + [(1, 5)] * (300 - summary.resumed_after)
 
 
 def test_sentences_of_an_earlier_try_are_not_tokenised_again(text, target, tiny, monkeypatch) -> None:
-    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    job = EmbedJob(sources=(str(text),), split=False, batch_tokens=1)
     leave_half_done(job, tiny, target, monkeypatch)
     seen = []
     read = jobs.read_sentences
@@ -83,29 +84,31 @@ def test_sentences_of_an_earlier_try_are_not_tokenised_again(text, target, tiny,
 def test_a_try_without_a_sentence_leaves_nothing_behind(text, target, tiny, monkeypatch, error) -> None:
     stop_at(monkeypatch, 0, error)
     with pytest.raises(error):
-        run(EmbedJob(source=str(text)), tiny, target)
+        run(EmbedJob(sources=(str(text),)), tiny, target)
     assert [path.name for path in text.parent.iterdir()] == ["text.txt"]
 
 
-def test_a_sink_that_fails_does_not_cost_the_vectors(text, target, tiny) -> None:
+def test_a_sink_that_fails_does_not_cost_the_vectors(text, target, tiny, monkeypatch) -> None:
     def failing(spool: Spool, path: Path) -> None:
         raise InputError(f"{path}: no")
 
-    job = EmbedJob(source=str(text), split=False)
-    with progress_bar("embedding", show=False) as progress, pytest.raises(InputError, match="no"):
-        job.run(tiny, target, write=failing, progress=progress)
-    assert run(job, tiny, target) == Summary(sentences=300, words=1500, resumed_after=300)
+    job = EmbedJob(sources=(str(text),), split=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbedJob, "_writer", lambda *_: failing)
+        with pytest.raises(InputError, match="no"):
+            run(job, tiny, target)
+    assert run(job, tiny, target) == EmbedSummary(sentences=300, words=1500, resumed_after=300)
 
 
 def test_the_folder_and_how_bad_bytes_are_met_may_change_between_tries(text, target, tiny, monkeypatch) -> None:
-    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    job = EmbedJob(sources=(str(text),), split=False, batch_tokens=1)
     leave_half_done(job, tiny, target, monkeypatch)
     monkeypatch.chdir(text.parent)
-    assert run(replace(job, source="text.txt", errors="replace", batch_tokens=2048), tiny, target).resumed_after > 0
+    assert run(replace(job, sources=("text.txt",), errors="replace", batch_tokens=2048), tiny, target).resumed_after > 0
 
 
 def test_a_carried_state_starts_over_and_leaves_another_jobs_work_alone(text, target, tiny, monkeypatch) -> None:
-    resumable = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    resumable = EmbedJob(sources=(str(text),), split=False, batch_tokens=1)
     leave_half_done(resumable, tiny, target, monkeypatch)
     carrying = replace(resumable, state="carry", batch_size=7)
     with pytest.raises(InputError, match="carried_rows was null and is now 7"):
@@ -119,46 +122,106 @@ def test_a_carried_state_starts_over_and_leaves_another_jobs_work_alone(text, ta
 
 
 def test_what_a_killed_job_left_that_cannot_be_gone_on_with_is_done_anew(text, target, tiny) -> None:
-    job = EmbedJob(source=str(text), split=False, state="carry")
-    spool = job._spool(tiny, target, fresh=False)
-    for sentence, _ in job._embedded(tiny, after=ReadingPosition()):
-        spool.append(sentence)
-        break
-    spool.close()
-    assert run(job, tiny, target) == Summary(sentences=300, words=1500, resumed_after=0)
+    job = EmbedJob(sources=(str(text),), split=False, state="carry")
+    with job._opened_spool(tiny, target) as spool:
+        spool.append(EmbeddedSentence(0, ["a"], None, np.zeros((1, tiny.dim), np.float32)))
+    assert run(job, tiny, target) == EmbedSummary(sentences=300, words=1500, resumed_after=0)
 
 
-def test_blank_lines_are_refused_where_the_layout_has_no_place_for_them(text, target, tiny) -> None:
+def test_blank_lines_are_refused_where_the_layout_has_no_place_for_them(text, tmp_path, tiny) -> None:
+    target = tmp_path / "vectors.h5"
     text.write_text("One .\n\nTwo .\n")
     with pytest.raises(InputError, match=r"text\.txt, line 2: a blank line"):
-        run(EmbedJob(source=str(text), input_format="tokenized", blank_lines=False), tiny, target)
+        run(EmbedJob(sources=(str(text),), input_format="tokenized", layout="allennlp"), tiny, target)
     assert not unfinished_work(target).exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "where", "error", "complaint"),
     [
-        ({"source": "none.txt"}, "v.npz", NotFound, "none.txt: no such file"),
-        ({"source": "."}, "v.npz", InputError, "is a folder; name a file"),
+        ({"sources": ("none.txt",)}, "v.npz", NotFound, "none.txt: no such file"),
+        ({"sources": (".",)}, "v.npz", InputError, "is a folder; name a file"),
         ({}, "none/v.npz", NotFound, "the folder none does not exist"),
-        ({}, "folder", InputError, "folder: is a folder; name a file to write"),
+        ({}, "folder.npz", InputError, "folder.npz: is a folder; name a file to write"),
         ({"state": "carry", "shard": (1, 2)}, "v.npz", InputError, "a carried state needs every sentence before it"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(text, monkeypatch, changes, where, error, complaint) -> None:
     monkeypatch.chdir(text.parent)
-    Path("folder").mkdir()
+    Path("folder.npz").mkdir()
     with pytest.raises(error, match=complaint):
-        replace(EmbedJob(source="text.txt"), **changes).check(Path(where))
+        replace(EmbedJob(sources=("text.txt",)), **changes).check(Path(where))
 
 
 @pytest.mark.parametrize("changed", ["Sentence 7", "Sentence 240"])
 def test_an_edited_input_of_the_same_size_and_date_is_noticed(text, target, tiny, monkeypatch, changed) -> None:
-    job = EmbedJob(source=str(text), split=False, batch_tokens=1)
+    job = EmbedJob(sources=(str(text),), split=False, batch_tokens=1)
     leave_half_done(job, tiny, target, monkeypatch)
     dates = text.stat()
     text.write_text(text.read_text().replace(f"{changed} ", f"{changed.replace('S', 's')} "))
     os.utime(text, ns=(dates.st_atime_ns, dates.st_mtime_ns))
     with pytest.raises(InputError, match=r"text\.txt: has changed since its first \d+ sentences were read"):
         run(job, tiny, target)
-    assert run(replace(job, fresh=True), tiny, target) == Summary(sentences=300, words=1500, resumed_after=0)
+    assert run(replace(job, fresh=True), tiny, target) == EmbedSummary(sentences=300, words=1500, resumed_after=0)
+
+
+def test_other_weights_under_the_same_name_are_noticed(text, target, monkeypatch) -> None:
+    job = EmbedJob(sources=(str(text),), split=False, batch_tokens=1)
+    leave_half_done(job, Embedder.from_pretrained("tiny-random"), target, monkeypatch)
+    other = Embedder.from_pretrained("tiny-random")
+    with torch.no_grad():
+        other.model.network.words.projection.weight[0, 0] += 1e-3
+    with pytest.raises(InputError, match=r"model_sha256 was .* and is now"):
+        run(job, other, target)
+
+
+@pytest.fixture
+def pipe(text, monkeypatch):
+    """Puts a text into standard input."""
+
+    def fill(content: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+
+    return fill
+
+
+def test_a_job_from_a_pipe_goes_on_with_the_same_input(text, target, tiny, monkeypatch, pipe) -> None:
+    job = EmbedJob(sources=("-",), split=False, batch_tokens=1)
+    pipe(text.read_text())
+    leave_half_done(job, tiny, target, monkeypatch)
+    pipe(text.read_text())
+    summary = run(job, tiny, target)
+    assert 0 < summary.resumed_after < 300
+    assert summary.sentences == 300
+    run(EmbedJob(sources=(str(text),), split=False, batch_tokens=1), tiny, target.with_name("whole.npz"))
+    with open_vectors(target) as ours, open_vectors(target.with_name("whole.npz")) as whole:
+        np.testing.assert_allclose(np.concatenate(ours[:]), np.concatenate(whole[:]), atol=1e-6)
+
+
+@pytest.mark.parametrize("change", [lambda content: content.replace("Sentence 7 ", "Sentence 8 "), lambda _: "short\n"])
+def test_another_input_from_a_pipe_is_refused(text, target, tiny, monkeypatch, pipe, change) -> None:
+    job = EmbedJob(sources=("-",), split=False, batch_tokens=1)
+    pipe(text.read_text())
+    leave_half_done(job, tiny, target, monkeypatch)
+    pipe(change(text.read_text()))
+    with pytest.raises(InputError, match=r"standard input: has changed since its first \d+ sentences were read"):
+        run(job, tiny, target)
+    assert unfinished_work(target).exists()
+
+
+def test_the_first_commit_comes_with_the_first_batch_that_ends_a_second_later(text, target, tiny, monkeypatch) -> None:
+    seconds = itertools.count(step=0.6)  # at each look at the clock
+    monkeypatch.setattr(jobs, "monotonic", lambda: next(seconds))
+    done: list[int] = []
+    commit = Spool.commit
+
+    def noting(spool: Spool) -> None:
+        done.append(spool.done)
+        commit(spool)
+
+    monkeypatch.setattr(Spool, "commit", noting)
+    run(EmbedJob(sources=(str(text),), split=False, batch_tokens=7), tiny, target)
+    # Opened; then after a batch's worth (a sentence is 7 positions) and four; then every ten seconds, and at the end.
+    assert done[:2] == [0, 1 + 4]
+    assert [later - sooner for sooner, later in itertools.pairwise(done[1:-2])] == [16 * 16] * (len(done) - 4)
+    assert done[-1] == 300

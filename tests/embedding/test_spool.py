@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -169,15 +168,6 @@ def test_half_an_append_is_cut_off(tmp_path: Path) -> None:
     with Spool(tmp_path / "s", JOB, dim=4) as spool:
         spool.append(sentence(1))
         assert numbers_in(spool) == [0, 1]
-
-
-def test_a_commit_comes_by_itself_after_some_time(tmp_path: Path, monkeypatch) -> None:
-    with Spool(tmp_path / "s", JOB, dim=4) as spool:
-        monkeypatch.setattr(spool, "_commit_due", 0.0)
-        spool.append(sentence(0))
-        assert json.loads((tmp_path / "s" / "spool.json").read_text())["totals"]["sentences"] == 1
-        spool.append(sentence(1))
-        assert json.loads((tmp_path / "s" / "spool.json").read_text())["totals"]["sentences"] == 1
 
 
 def test_what_a_job_left_without_a_sentence_is_in_nobodys_way(tmp_path: Path) -> None:

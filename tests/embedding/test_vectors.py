@@ -17,6 +17,8 @@ from elmore.errors import ElmoreError, FormatError, InputError, NotFound
 KINDS = [".h5", ".npz", ".parquet"]
 SENTENCES = [["The", "cat"], [], ["and", "/", "or"], ["same"], ["same"], ["end"]]
 
+JOB = {"model": "tiny", "model_sha256": "a1", "input": ["text.txt"], "layers": "average", "text": {"language": "en"}}
+
 any_word = st.text(st.characters(codec=None, exclude_categories=()), max_size=5)
 utf8_word = st.text(st.characters(codec="utf-8"), max_size=5)
 
@@ -116,7 +118,8 @@ def shards(spooled, tmp_path: Path) -> list[Path]:
         numbers = range(shard, 11, 3)
         path = tmp_path / f"part{shard}{suffix}"
         labels = [f"label {number}" for number in numbers]
-        spool = spooled([sentences[n] for n in numbers], numbers=numbers, labels=labels)
+        job = {**JOB, "shard": [shard + 1, 3]}
+        spool = spooled([sentences[n] for n in numbers], numbers=numbers, labels=labels, job=job)
         sink_for(path).write(spool, path)
         paths.append(path)
     return paths
@@ -154,15 +157,46 @@ def test_sentences_of_a_shard_are_found_by_their_number(shards: list[Path]) -> N
             vectors.find(99)
 
 
-def test_what_does_not_belong_together_is_not_joined(shards: list[Path], spooled, tmp_path: Path) -> None:
+def test_a_file_is_not_joined_with_itself(shards: list[Path]) -> None:
     with pytest.raises(InputError, match=r"sentence 0 is in .*part0.h5 and in .*part0.h5"):
-        open_vectors([shards[0], shards[0]])
-    other = tmp_path / "other.npz"
-    sink_for(other).write(spooled([["a"]], numbers=[100], dtype="float16"), other)
-    with pytest.raises(InputError, match=r"other.npz has dtype float16, and .*part0.h5 has float32"):
-        open_vectors([shards[0], other])
+        open_vectors([shards[0], shards[0], *shards[1:]])
     with pytest.raises(InputError, match="empty list"):
         open_vectors([])
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "complaint"),
+    [
+        ({"model": "large"}, {}, "model tiny and large"),
+        ({"model_sha256": "b2"}, {}, "model_sha256 a1 and b2"),
+        ({"input": ["other.txt"]}, {}, r"input \['text.txt'\] and \['other.txt'\]"),
+        ({"layers": 2}, {}, "layers average and 2"),
+        ({"text": {"language": "de"}}, {}, "text .*en.* and .*de"),
+        ({"carried_rows": 64}, {}, "carried_rows None and 64"),
+        ({}, {"dtype": "float16"}, "dtype float32 and float16"),
+        ({"shard": [3, 4]}, {}, "parts: 3 and 4"),
+        ({"shard": None}, {}, "parts: 3 and 1"),
+    ],
+)
+def test_files_of_different_jobs_are_not_joined(
+    shards: list[Path], spooled, tmp_path: Path, changes: dict, options: dict, complaint: str
+) -> None:
+    other = tmp_path / "other.npz"
+    job = {**JOB, "shard": [3, 3], **changes}
+    sink_for(other).write(spooled([["a"]], numbers=[100], job=job, **options), other)
+    with pytest.raises(InputError, match=rf"part0.h5 and .*other.npz are of different jobs \({complaint}"):
+        open_vectors([*shards[:2], other])
+
+
+def test_a_missing_part_is_named_and_one_alone_may_be_opened(shards: list[Path]) -> None:
+    with pytest.raises(InputError, match=r"the job has 3 parts, and without 2/3 they are not the whole"):
+        open_vectors([shards[0], shards[2]])
+    shards[0].unlink()
+    shards[1].unlink()
+    with pytest.raises(InputError, match="without 1/3, 2/3 they are not the whole"):
+        open_vectors(str(shards[2].parent / "part*"))
+    with open_vectors(shards[2]) as vectors:
+        assert len(pickle.loads(pickle.dumps(vectors))) == len(vectors) == 3
 
 
 def test_a_file_is_known_by_its_content(written: Path) -> None:
@@ -222,3 +256,12 @@ def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(spooled, 
     assert all(path.name in message for message in messages)
     # A flip among the vectors changes a number, and is not seen.
     assert len(messages) > 100
+
+
+def test_it_says_what_it_is_and_in_a_notebook_as_a_table(spooled, tmp_path: Path) -> None:
+    path = tmp_path / "vectors.npz"
+    sink_for(path).write(spooled(SENTENCES, layers=2, job=JOB), path)
+    with open_vectors(path) as vectors:
+        assert repr(vectors) == f"StoredVectors({path}: 6 sentences, 2 x 4)"
+        assert vectors._repr_html_().startswith("<table>")
+        assert "<td>tiny</td>" in vectors._repr_html_()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="looks at proces
 
 def elmore(*arguments: object, **options: object) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "elmore", *map(str, arguments)]
-    environment = {"OMP_NUM_THREADS": "1", "PATH": ""}
+    environment = {"OMP_NUM_THREADS": "1", "PATH": "", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, **options)
 
 
@@ -78,7 +78,7 @@ def peak_megabytes(text: Path, target: Path) -> float:
         capture_output=True,
         text=True,
         check=True,
-        env={"OMP_NUM_THREADS": "1", "PATH": ""},
+        env={"OMP_NUM_THREADS": "1", "PATH": "", "CUDA_VISIBLE_DEVICES": ""},
     )
     # Kilobytes on Linux, bytes on a Mac.
     return int(ended.stdout) / (2**20 if sys.platform == "darwin" else 2**10)

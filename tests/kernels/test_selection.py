@@ -6,8 +6,14 @@ import torch
 from elmore.errors import InputError
 from elmore.kernels import reference
 from elmore.kernels.character_cnn import pool_by_convolution, pool_by_length
+from elmore.kernels.cross_entropy import Candidates
 from elmore.kernels.selection import choose_kernels, describe_kernels, kernels_for, kernels_named
-from triton_here import needs_triton
+from elmore.network.initialization import initialize
+from elmore.network.language_model import LanguageModel
+from elmore.network.state import State
+from elmore.text.spelling import Speller
+from small_training import MODEL, TYPES
+from triton_here import DEVICE, IS_HERE, needs_triton
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -54,3 +60,31 @@ def test_what_is_said_of_a_device_is_what_is_chosen_there():
     said = describe_kernels(CPU)
     assert said["reading"] == choose_kernels(CPU, torch.float32, training=False).name
     assert said["training in bfloat16"] == choose_kernels(CPU, torch.bfloat16, training=True).name
+
+
+@pytest.mark.parametrize(
+    "name", ["torch", "cpu", *(pytest.param(name, marks=pytest.mark.triton) for name in ("triton", "triton-bfloat16"))]
+)
+def test_a_pass_of_training_is_the_same_with_all_kernels(name):
+    if name.startswith("triton") and not IS_HERE:
+        pytest.skip("Triton, and a GPU or TRITON_INTERPRET=1, are needed")
+    expected = losses_and_gradients("reference")
+    for found, one in zip(losses_and_gradients(name), expected, strict=True):
+        torch.testing.assert_close(found, one, rtol=1e-4, atol=1e-6)
+
+
+def losses_and_gradients(name: str) -> list[torch.Tensor]:
+    """Of a window of a small model, with classes drawn and dropout on, but in float32."""
+    torch.manual_seed(1)
+    model = LanguageModel(MODEL, classes=len(TYPES))
+    initialize(model, torch.Generator().manual_seed(1))
+    model.to(DEVICE).train()
+    model.network.use_kernels(name)
+    words = Speller(MODEL).spell(TYPES).to(DEVICE)
+    inputs, targets = torch.randint(0, len(TYPES), (2, 2, 5, 3)).to(DEVICE)
+    candidates = Candidates(torch.tensor([0, 3, 4, 9], device=DEVICE), -torch.rand(len(TYPES)).to(DEVICE))
+    losses, after = model(
+        words, inputs, targets, State.zeros(MODEL, rows=3).to(DEVICE), candidates=candidates, dropout=0.3
+    )
+    losses.mean().backward()
+    return [losses.detach(), after.h, after.c, *(parameter.grad for parameter in model.parameters())]

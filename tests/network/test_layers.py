@@ -119,3 +119,7 @@ def test_rows_are_turned_round_within_their_own_length() -> None:
 def read(model: Model, sentences: list[list[str]]) -> Layers:
     twin = Twin.of(model)
     return twin.bilm.forward(twin.batch(sentences), twin.zeros(len(sentences)))[0]
+
+
+def test_layers_show_themselves_on_a_line(layers: Layers) -> None:
+    assert repr(layers) == "Layers(3 layers of 3 sentences, 7 words, dim=6)"

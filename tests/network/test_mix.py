@@ -243,3 +243,9 @@ def test_mixes_are_those_of_bilm_tf_which_does_not(fixture_layers: Layers, fixtu
             assert penalty(own, 0.5).item() == pytest.approx(expected["l2"][0])
         top = LayerMix(3, weights=[0, 0, 1], gamma=1.1)(layers, mask).detach()
         np.testing.assert_allclose(top[mask], expected["top"][mask], rtol=0, atol=5e-6)
+
+
+def test_a_mix_shows_its_weights() -> None:
+    mix = LayerMix(3, weights=[0.2, 0.3, 0.5], gamma=1.5, train_gamma=False, normalize="token")
+    assert repr(mix) == "LayerMix(weights=[0.20, 0.30, 0.50], gamma=1.50, normalize='token', frozen=['gamma'])"
+    assert "<tr><th>layer 2</th><td>50.0%</td></tr><tr><th>gamma</th><td>1.500</td></tr>" in mix._repr_html_()

@@ -1,5 +1,6 @@
 """A step is forward, backward, clip and step, for every kind of model a recipe can ask for."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -142,14 +143,27 @@ def mean_loss(stepper: Stepper, training: Training, *, config=MODEL, steps: int 
     return sum(losses[:5]) / 5, sum(losses[-5:]) / 5
 
 
+# The loss after 60 steps, measured once. This grammar leaves 0.5 to chance.
+LEARNT = {
+    "forward only": 0.730,
+    "backward only": 0.691,
+    "words instead of characters": 0.528,
+    "words and characters": 0.513,
+    "one layer": 0.600,
+    "no skip connections": 1.185,
+    "no projection": 0.981,
+    "no clips": 0.564,
+}
+
+
 @pytest.mark.parametrize("name", ABLATIONS)
-def test_every_ablation_learns(name):
+def test_every_ablation_learns_as_much_as_it_did(name):
     config, training = ABLATIONS[name], replace(TRAINING, negatives=0, learning_rate=0.03)
     stepper = small_stepper(training, config=config)
     first, last = mean_loss(stepper, training, config=config)
-    # From as good as nothing, log 14 = 2.6, towards the 0.5 that this grammar leaves to chance.
-    assert 2.3 < first < 3.0
-    assert last < first / 2
+    # From as good as nothing.
+    assert first == pytest.approx(math.log(len(TYPES)), rel=0.05)
+    assert last == pytest.approx(LEARNT[name], rel=0.03)
     assert all(parameter.grad is not None for parameter in stepper.model.parameters())
 
 

@@ -61,6 +61,7 @@ def test_text_without_capitals_is_noticed_by_models_that_know_them():
     lower = [["the", "cat", "sat", "."]] * 10
     assert "no capital letter" in one_warning(lower)
     assert warnings_about(lower, TextStyle(lowercase=True)) == []
+    assert warnings_about(lower, TextStyle(tokenizer="whitespace")) == []
     assert warnings_about(lower[:9], MOSES) == []
     assert warnings_about([*lower, ["the", "Cat", "sat"]], MOSES) == []
     assert warnings_about([["dog"], ["cat"]] * 100, MOSES) == []

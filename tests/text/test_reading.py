@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from elmore.errors import InputError, NotFound
 from elmore.text import tokenizing
 from elmore.text.column_files import column_sentences
-from elmore.text.reading import ReadingPosition, format_of, read_sentences
+from elmore.text.input_format import format_of
+from elmore.text.reading import ReadingPosition, read_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
 

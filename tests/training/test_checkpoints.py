@@ -89,6 +89,18 @@ def test_a_damaged_one_is_passed_over_for_the_one_before_with_a_word(checkpoints
     assert found.tensors["optimizer.0.0.step"].item() == 1.0
 
 
+def test_one_whose_progress_is_that_of_another_step_is_passed_over(checkpoints):
+    for step in (10, 20):
+        checkpoints.save(step, snapshot(step))
+    # Whole and well-formed, but it does not belong to these tensors: a run would go on at the wrong place.
+    other = (checkpoints.folder / "step-00000010" / PROGRESS).read_bytes()
+    (checkpoints.folder / "step-00000020" / PROGRESS).write_bytes(other)
+    with pytest.warns(InputWarning, match=r"step-00000020: passed over.*progress.json does not belong here"):
+        found = checkpoints.newest()
+    assert found.progress["step"] == 10
+    assert found.tensors["optimizer.0.0.step"].item() == 10.0
+
+
 def test_after_a_damaged_one_the_good_ones_are_kept(tmp_path):
     checkpoints = TrainingCheckpoints(tmp_path, keep=1)
     checkpoints.save(20, snapshot(2.0))

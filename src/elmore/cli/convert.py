@@ -95,7 +95,7 @@ def convert(
     if warm is not None and not warm.exists():
         raise NotFound(f"{warm}: no such file")
 
-    from elmore.embedding.warming import warmed
+    from elmore.embedding.warm_start import with_warm_start
     from elmore.formats.card_file import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save, token_embeddings_of
@@ -111,7 +111,7 @@ def convert(
     loaded = replace(loaded, card=apply_card_file(replace(loaded.card, text=style), given))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
-        loaded = warmed(loaded, sentences, text_name=warm.name)
+        loaded = with_warm_start(loaded, sentences, text_name=warm.name)
     if format == "token-embeddings":
         write_token_embeddings(token_embeddings_of(loaded), output)
     else:

@@ -1,25 +1,23 @@
-"""`elmore embed`: a text file in, a file of vectors out."""
+"""`elmore embed`: text in, a file of vectors out."""
 
 import re
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from elmore.cli.command import COMPUTING, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
+from elmore.cli.command import COMPUTING, FILE, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity, count
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
 from elmore.errors import InputError
-from elmore.text.reading import format_of
+from elmore.text.input_format import format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from elmore.embedding.spool import Spool
+    from elmore.embedding.job import Layout
 
 ALLENNLP = "As `allennlp elmo` did"
 
@@ -36,6 +34,15 @@ class AllennlpLayout:
     def chosen(self) -> bool:
         """Whether it is wanted at all."""
         return self.layout == "allennlp"
+
+    @property
+    def name(self) -> "Layout":
+        """The name that `elmore.embed_file` has for it."""
+        if not self.chosen and (self.forget_sentences or self.use_sentence_keys):
+            raise InputError("--forget-sentences and --use-sentence-keys belong to --layout allennlp")
+        if self.use_sentence_keys:
+            return "allennlp-sentence-keys"
+        return "allennlp-without-sentences" if self.forget_sentences else self.layout
 
 
 allennlp_options = options_record(
@@ -57,11 +64,11 @@ allennlp_options = options_record(
 
 
 @verb()
-@argument("source", type=SOURCE, metavar="FILE", help=TEXT_HELP)
+@argument("sources", type=SOURCE, nargs=-1, required=True, metavar="FILE...", help=TEXT_HELP)
 @option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     metavar="FILE",
     help="Ends in .h5, .parquet or .npz.",
@@ -78,15 +85,31 @@ allennlp_options = options_record(
     help="float32 or float16.",
 )
 @option("--fresh", is_flag=True, panel=OUTPUT, help="Start over, whatever a stopped try got done.")
+@option("--force", is_flag=True, panel=OUTPUT, help="Replace a file that Elmore did not write.")
 @model_options
-@option("--batch-tokens", default=2048, metavar="N", panel=COMPUTING, help="Words in a batch, padding counted.")
+@option(
+    "--compute",
+    type=click.Choice(["float32", "bfloat16"]),
+    default="float32",
+    metavar="TYPE",
+    panel=COMPUTING,
+    help="float32, or bfloat16: faster on a GPU, with some three digits.",
+)
+@option(
+    "--batch-tokens",
+    default=DEFAULT_BATCH_TOKENS,
+    metavar="N",
+    panel=COMPUTING,
+    help="Words in a batch, padding counted.",
+)
 @option("--batch-size", type=int, metavar="N", panel=COMPUTING, help="Sentences in a batch, at most.")
 @option(
     "--state",
     type=click.Choice(["fixed", "carry"]),
     metavar="HOW",
     panel=COMPUTING,
-    help="fixed starts each sentence alike; carry goes on from the batch before (of 64, or --batch-size).",
+    help="fixed starts each sentence alike; carry goes on from the batch before, "
+    f"of {DEFAULT_CARRY_ROWS} sentences or --batch-size.",
     show_default="fixed",
 )
 @allennlp_options
@@ -96,12 +119,14 @@ def embed(
     text: TextChoice,
     allennlp: AllennlpLayout,
     *,
-    source: str,
+    sources: tuple[str, ...],
     output: Path,
     layers: str,
     shard: str | None,
     dtype: Literal["float32", "float16"],
     fresh: bool,
+    force: bool,
+    compute: Literal["float32", "bfloat16"],
     batch_tokens: int,
     batch_size: int | None,
     state: Literal["fixed", "carry"] | None,
@@ -112,72 +137,61 @@ def embed(
     """
     if allennlp.chosen:
         state = state or "carry"
-        if text.input_format is None and format_of(source) == "text":
+        if text.input_format is None and all(format_of(source) == "text" for source in sources):
             text = replace(text, tokenized=True)
-    write = _writer(output, allennlp)
 
-    from elmore.embedding.job import EmbedJob, unfinished_work
-
-    job = EmbedJob(
-        source=source,
-        layers=_layers(layers),
-        dtype=dtype,
-        state="carry" if state == "carry" else None,
-        batch_tokens=batch_tokens,
-        batch_size=batch_size,
-        input_format=text.format_of(source),
-        split=not text.no_split,
-        errors=text.errors,
-        shard=_shard(shard),
-        blank_lines=not allennlp.chosen,
-        fresh=fresh,
-    )
-    # Before the model is loaded: a wrong file name should not cost minutes.
-    job.check(output)
-
+    from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
-    from elmore.progress import progress_bar
+    from elmore.embedding.job import unfinished_work
 
-    loaded = model.load_to_run(verbosity)
+    def embedder() -> Embedder:
+        loaded = model.load_to_run(verbosity)
+        if state == "carry":
+            verbosity.info("the state is carried from sentence to sentence, so that a stopped job has to start over")
+        return Embedder(loaded, compute=compute)
+
     started = monotonic()
-    with progress_bar("embedding", show=verbosity.show_progress) as progress:
-        try:
-            summary = job.run(Embedder(loaded), output, write=write, progress=progress)
-        except KeyboardInterrupt:
-            kept = unfinished_work(output).exists()
-            verbosity.info(f"stopped; {'the same command goes on from where it was' if kept else 'nothing was kept'}")
-            raise click.exceptions.Exit(130) from None
+    try:
+        summary = embed_file(
+            sources,
+            output,
+            model=embedder,
+            show_progress_bar=verbosity.show_progress,
+            layers=_layers(layers),
+            dtype=dtype,
+            state=state or "fixed",
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            input_format=text.format_of(*sources),
+            split=not text.no_split,
+            paragraphs=text.paragraphs,
+            language=text.language,
+            tokenizer=text.tokenizer,
+            token_style=text.token_style,
+            errors=text.errors,
+            shard=_shard(shard),
+            layout=allennlp.name,
+            fresh=fresh,
+            force=force,
+        )
+    except KeyboardInterrupt:
+        kept = unfinished_work(output).exists()
+        verbosity.info(f"stopped; {'the same command goes on from where it was' if kept else 'nothing was kept'}")
+        raise click.exceptions.Exit(130) from None
     resumed = f" ({summary.resumed_after:,} of them by an earlier try)" if summary.resumed_after else ""
     verbosity.info(f"wrote {output}: {count(summary.sentences, 'sentence')}{resumed}, {count(summary.words, 'word')}")
     verbosity.debug(f"took {monotonic() - started:.1f} s")
 
 
-def _writer(output: Path, allennlp: AllennlpLayout) -> "Callable[[Spool, Path], None]":
-    from elmore.embedding.sinks import sink_for
-
-    sink = sink_for(output)
-    if not allennlp.chosen:
-        if allennlp.forget_sentences or allennlp.use_sentence_keys:
-            raise InputError("--forget-sentences and --use-sentence-keys belong to --layout allennlp")
-        return sink.write
-    if output.suffix.lower() not in (".h5", ".hdf5"):
-        raise InputError(f"{output}: --layout allennlp is a layout of HDF5 files; end the name in .hdf5")
-    from elmore.embedding.sinks.allennlp import write
-
-    kept: Literal["index", "forget", "keys"]
-    kept = "keys" if allennlp.use_sentence_keys else "forget" if allennlp.forget_sentences else "index"
-    return partial(write, sentences=kept)
-
-
 def _layers(text: str) -> str | int | list[int]:
     """As `Embedder.encode` takes them: a word, a number, or several.
 
-    >>> _layers("top"), _layers("2"), _layers("0,2")
-    ('top', 2, [0, 2])
+    >>> _layers("top"), _layers("-1"), _layers("0,2")
+    ('top', -1, [0, 2])
     """
     if text in ("all", "top", "average"):
         return text
-    if not re.fullmatch(r"\d+(,\d+)*", text):
+    if not re.fullmatch(r"-?\d+(,-?\d+)*", text):
         raise InputError(f"--layers is {text!r}; give all, top, average, a number, or several as in 0,2")
     numbers = [int(number) for number in text.split(",")]
     return numbers[0] if len(numbers) == 1 else numbers

@@ -30,7 +30,7 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
     width = max(map(len, facts))
     for name, fact in facts.items():
         if fact:
-            print(f"{name:<{width}}  {fact}")
+            print(f"{name:<{width}}  {_kernels_in_words(fact) if name == 'kernels' else fact}")
 
 
 def _model_facts(model: "Model") -> dict[str, str]:
@@ -104,6 +104,9 @@ def _system_facts() -> dict[str, Any]:
     import torch
 
     gpus = [f"cuda:{number} {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
+    from elmore.kernels.selection import describe_kernels
+
+    kinds = ["cpu", *(["cuda"] if gpus else [])]
     return {
         "elmore": __version__,
         "python": platform.python_version(),
@@ -111,5 +114,13 @@ def _system_facts() -> dict[str, Any]:
         "system": platform.platform(),
         "threads": torch.get_num_threads(),
         "devices": ", ".join(["cpu", *gpus]),
-        "recurrence": "reference (plain torch)",
+        "kernels": {kind: describe_kernels(torch.device(kind)) for kind in kinds},
     }
+
+
+def _kernels_in_words(kernels: dict[str, dict[str, str]]) -> str:
+    """For each device what its kernels are called, and what each is for."""
+    return "; ".join(
+        f"on {device} {', '.join(f'{name} for {use}' for use, name in uses.items())}"
+        for device, uses in kernels.items()
+    )

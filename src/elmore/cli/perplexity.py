@@ -122,7 +122,8 @@ def _sources(texts: Sequence[str]) -> list[str]:
 
 
 def _is_corpus_part(path: Path) -> bool:
-    from elmore.corpus.corpus import HELDOUT, MANIFEST, TRAIN
+    from elmore.corpus.corpus import HELDOUT, TRAIN
+    from elmore.corpus.manifest import MANIFEST
 
     return path.name in (HELDOUT, TRAIN) and (path.parent / MANIFEST).is_file()
 

@@ -8,9 +8,9 @@ import click
 from elmore.cli.command import INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
-from elmore.corpus.documents import CorpusFormat
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError
+from elmore.text.input_format import CorpusFormat
 from elmore.text.paragraphs import Paragraphs
 from elmore.text_files import DecodingErrors
 
@@ -121,14 +121,14 @@ def _summary(corpus: "Corpus") -> str:
     manifest = corpus.manifest
     words, classes = len(corpus.types) - 2, len(corpus.vocabulary)
     lines = [f"wrote {corpus.path}: {words:,} distinct words, a vocabulary of {classes:,} words"]
-    for name, part in manifest["parts"].items():
+    for name, part in manifest.parts.items():
         lines.append(
-            f"  {name}: {part['documents']:,} documents, {part['sentences']:,} sentences, {part['tokens']:,} tokens, "
-            f"{part['unknown_share']:.2%} of them <UNK>"
+            f"  {name}: {part.documents:,} documents, {part.sentences:,} sentences, {part.tokens:,} tokens, "
+            f"{part.unknown_share:.2%} of them <UNK>"
         )
-    for name, drop in manifest["dropped"].items():
+    for name, drop in manifest.dropped.items():
         lines.append(f"  left out: {drop['count']:,} {name.replace('_', ' ')}: {drop['why']}")
-    for name, change in manifest["changed"].items():
+    for name, change in manifest.changed.items():
         lines.append(
             f"  {name.replace('_', ' ')}: {change['types']:,} types, {change['tokens']:,} tokens: {change['why']}"
         )

@@ -9,10 +9,9 @@ import click
 from elmore.cli.command import INPUT, option, options_record
 from elmore.errors import InputError
 from elmore.progress import Progress
+from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
-from elmore.text.reading import InputFormat, format_of, read_sentences
-from elmore.text.style import TOKENIZERS, TextStyle, TokenizerName
-from elmore.text.token_style import TOKEN_STYLES, TokenStyle
+from elmore.text.style import TOKEN_STYLES, TOKENIZERS, TextStyle, TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors
 
 TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
@@ -64,6 +63,9 @@ class TextChoice:
 
     def read(self, sources: Sequence[str], style: TextStyle, progress: Progress) -> Iterator[list[str]]:
         """The words of every sentence of these files, in the model's style."""
+        # Imported here: tokenisers take a while.
+        from elmore.text.reading import read_sentences
+
         read = read_sentences(
             sources,
             style=self.style(style),

@@ -22,16 +22,15 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from elmore.corpus.manifest import FORMAT, MANIFEST, VERSION, Manifest, StoredFile, read_manifest
 from elmore.errors import FormatError, NotFound, error_context, shortened
-from elmore.fields import read_fields
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 
-FORMAT, VERSION = "elmore-corpus", 1
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
 TRAIN, HELDOUT, TYPES = "train.bin", "heldout.bin", "types.txt"
-VOCABULARY, CLASSES, MANIFEST = "vocabulary.txt", "classes.bin", "manifest.json"
+VOCABULARY, CLASSES = "vocabulary.txt", "classes.bin"
 FILES = (TRAIN, HELDOUT, TYPES, VOCABULARY, CLASSES)
 
 
@@ -46,18 +45,16 @@ class Corpus:
     classes: NDArray[np.uint32]
     vocabulary: Vocabulary
     style: TextStyle
-    manifest: dict[str, Any]
+    manifest: Manifest
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> "Corpus":
         """Open a folder and check that its files fit together; `verify` reads every byte and compares checksums."""
         folder = Path(path)
-        manifest = _read_manifest(folder)
-        with error_context(folder / MANIFEST):
-            style = read_fields(TextStyle, manifest["text"], where="text", error=FormatError)
+        manifest = read_manifest(folder)
         for name in FILES:
             with error_context(folder / name):
-                _check_file(folder / name, manifest["files"].get(name), verify=verify)
+                _check_file(folder / name, manifest.files.get(name), verify=verify)
         corpus = cls(
             path=folder,
             train=np.memmap(folder / TRAIN, dtype="<u4", mode="r"),
@@ -65,7 +62,7 @@ class Corpus:
             types=_read_types(folder / TYPES),
             classes=np.fromfile(folder / CLASSES, dtype="<u4"),
             vocabulary=Vocabulary.read(folder / VOCABULARY),
-            style=style,
+            style=manifest.text,
             manifest=manifest,
         )
         corpus._check()
@@ -86,14 +83,6 @@ class Corpus:
                 self.path / CLASSES,
                 f"names word {self.classes.max():,} of a vocabulary that has {len(self.vocabulary):,}",
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredFile:
-    """What the manifest says of a file."""
-
-    bytes: int
-    sha256: str
 
 
 class CorpusWriter:
@@ -148,33 +137,9 @@ class StreamWriter:
         self.bytes += len(piece)
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if not folder.is_dir():
-        raise NotFound(f"{folder}: no such folder; make a corpus with: elmore prepare TEXT -o {folder}")
-    if not path.is_file():
-        raise NotFound(f"{folder}: holds no {MANIFEST}, so it is no prepared corpus; make one with: elmore prepare")
-    try:
-        manifest = json.loads(path.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise _damaged(path, f"is not JSON ({error})") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FormatError(f"{path}: is not the manifest of a corpus; it would say {FORMAT!r} as its format")
-    if manifest.get("version") != VERSION:
-        raise FormatError(
-            f"{path}: has version {manifest.get('version')!r} of the format, and this program reads {VERSION}; "
-            "prepare the corpus again"
-        )
-    for field in ("text", "files", "parts"):
-        if not isinstance(manifest.get(field), dict):
-            raise _damaged(path, f"lacks {field!r}")
-    return manifest
-
-
-def _check_file(path: Path, facts: Any, *, verify: bool) -> None:
-    if facts is None:
+def _check_file(path: Path, stored: StoredFile | None, *, verify: bool) -> None:
+    if stored is None:
         raise FormatError("is not listed in the manifest; prepare the corpus again")
-    stored = read_fields(StoredFile, facts, error=FormatError)
     if not path.is_file():
         raise NotFound("is missing; prepare the corpus again")
     if (size := path.stat().st_size) != stored.bytes:

@@ -12,15 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Literal, get_args
+from typing import get_args
 
 from elmore.errors import InputError
+from elmore.text.input_format import CorpusFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, settle
-from elmore.text.reading import format_of, read_sentences
+from elmore.text.reading import read_sentences
 from elmore.text.style import TextStyle
 from elmore.text_files import DecodingErrors, name_of, read_lines
-
-CorpusFormat = Literal["text", "tokenized", "fasta"]
 
 # What a file without borders is cut into, so that a part of it can be held out.
 CUT_LINES = 100

@@ -7,7 +7,6 @@ byte, the result depends on the input and the options alone.
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write_folder
 from elmore.corpus.corpus import CLASSES, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
-from elmore.corpus.documents import CorpusFormat, blocks_of, common_format, read_documents
+from elmore.corpus.documents import blocks_of, common_format, read_documents
 from elmore.corpus.heldout import choose_heldout, split_heldout
 from elmore.corpus.numbering import Draft
 from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
@@ -29,6 +28,7 @@ from elmore.corpus.type_table import TypeTable
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.progress import Progress
+from elmore.text.input_format import CorpusFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.scripts import warn_about_unsegmented
@@ -88,10 +88,7 @@ def prepare(
         )
         if not draft.documents:
             raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
-        is_heldout = choose_heldout(draft.documents, share=heldout, seed=seed)
-        if heldout and not is_heldout.any():
-            message = "the input is one document, so nothing was held out; put blank lines between documents"
-            warnings.warn(message, InputWarning, stacklevel=2)
+        is_heldout = _heldout_documents(draft.documents, share=heldout, seed=seed)
         types = TypeTable.of(draft, is_heldout)
         if given:
             warn_if_unfit(given, types.words, types.train, where=str(vocabulary))
@@ -103,8 +100,8 @@ def prepare(
             "heldout_share": heldout,
             "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
         }
-        dropped = found.dropped + draft.dropped
-        _write_corpus(folder, draft, is_heldout, types, vocabulary=chosen, style=style, dropped=dropped, facts=facts)
+        draft.dropped.update(found.dropped)
+        _write_corpus(folder, draft, is_heldout, types, vocabulary=chosen, style=style, facts=facts)
     return Corpus.open(output)
 
 
@@ -135,6 +132,14 @@ def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle
     return style
 
 
+def _heldout_documents(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
+    is_heldout = choose_heldout(documents, share=share, seed=seed)
+    if share and not is_heldout.any():
+        message = "the input is one document, so nothing was held out; put blank lines between documents"
+        warnings.warn(message, InputWarning, stacklevel=3)
+    return is_heldout
+
+
 def _cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -156,7 +161,6 @@ def _write_corpus(
     *,
     vocabulary: Vocabulary,
     style: TextStyle,
-    dropped: Counter[str],
     facts: Mapping[str, Any],
 ) -> None:
     """Write the streams from the draft, which is gone afterwards, the tables, and the manifest."""
@@ -171,7 +175,7 @@ def _write_corpus(
     writer.words(TYPES, types.words)
     writer.words(VOCABULARY, vocabulary.words)
     writer.numbers(CLASSES, classes, "<u4")
-    statistics = corpus_statistics(types, is_heldout, is_unknown=classes == unknown, dropped=dropped)
+    statistics = corpus_statistics(types, is_heldout, is_unknown=classes == unknown, dropped=draft.dropped)
     writer.manifest({"written_by": f"elmore {__version__}", "text": asdict(style), **statistics, **facts})
 
 

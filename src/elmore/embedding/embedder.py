@@ -6,17 +6,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, Self, TypedDict, Unpack, overload
+from typing import Literal, Self, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
-from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
-from elmore.devices import choose_device
+from elmore.defaults import DEFAULT_BATCH_TOKENS
+from elmore.devices import allow_forked_process, choose_device
+from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
+from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
+from elmore.embedding.html_repr import html_table
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
-from elmore.embedding.sentences import Sentence, words_of
-from elmore.embedding.stream import Reader, Vectors
+from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
+from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model, load, save
@@ -25,24 +29,32 @@ from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 from elmore.text.brackets import find_bracketed
 from elmore.text.checks import warnings_about
+from elmore.text.paragraphs import Paragraphs
+from elmore.text.splitting import split_text
+from elmore.text.style import TokenStyle
 from elmore.text.tokenizing import Tokenizer, Tokens
+
+T = TypeVar("T")
+Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
 SENTENCES_CHECKED = 200
 
 
-class _EncodeOptions(TypedDict, total=False):
+class _EncodeArguments(TypedDict, total=False):
     layers: LayersArgument
-    state: Literal["carry"] | None
-    dtype: Literal["float32", "float16"]
+    state: StateName
+    dtype: DtypeArgument
     batch_tokens: int
     batch_size: int | None
+    token_style: TokenStyle
     show_progress_bar: bool | None
 
 
 class Embedder:
     """Gives every word the vector it has in its sentence.
 
-    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence.
+    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. On a
+    CPU in float32 the same call gives the same bits, another batch up to 6e-6 more or less (measured: docs/layers.md).
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
@@ -66,7 +78,19 @@ class Embedder:
 
     def __repr__(self) -> str:
         name = self.model.card.name or self.model.card.source
-        return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers})"
+        device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
+        return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers}{device})"
+
+    def _repr_html_(self) -> str:
+        config, card = self.model.config, self.model.card
+        about = {
+            "language": card.text.language,
+            "layers": f"{self.num_layers} of {self.dim}",
+            "parameters": f"{config.parameters:,}",
+            "device": self.device,
+            "sentences start from": card.start_state_from or card.start_state,
+        }
+        return html_table(f"Embedder {card.name or card.source}", about)
 
     @classmethod
     def from_pretrained(
@@ -120,33 +144,51 @@ class Embedder:
         """
         return self.tokenizer.tokenize(text)
 
+    def split(self, text: str, *, paragraphs: Paragraphs | None = None) -> list[str]:
+        """Cut a text into sentences, which `encode` takes.
+
+        Every line is a paragraph, or hard-wrapped lines go on until a blank one; None finds out.
+
+        >>> Embedder.from_pretrained("tiny-random").split("Dr. Smith took a bow. Why?")
+        ['Dr. Smith took a bow.', 'Why?']
+        """
+        return [sentence.text for sentence in split_text(text, style=self.model.card.text, paragraphs=paragraphs)]
+
     @overload
-    def encode(self, sentences: str, **options: Unpack[_EncodeOptions]) -> Vectors: ...  # type: ignore[overload-overlap]
+    def encode(self, sentences: str, **options: Unpack[_EncodeArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
     @overload
-    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeOptions]) -> list[Vectors]: ...
+    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Vectors]: ...
     def encode(
         self,
         sentences: str | Iterable[Sentence],
         *,
         layers: LayersArgument = "average",
-        state: Literal["carry"] | None = None,
-        dtype: Literal["float32", "float16"] = "float32",
+        state: StateName = "fixed",
+        dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
-        show_progress_bar: bool | None = False,
+        token_style: TokenStyle = "moses",
+        show_progress_bar: bool | None = False,  # a ninth argument: each is an option of its own, which users name
     ) -> Vectors | list[Vectors]:
         """The vectors of each sentence, in the caller's order; a single string gives a single array.
 
         A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
-        "top" or a number for arrays of (words, dim), "all" or a list of numbers for (layers, words, dim).
-        `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP does; then `batch_size`
-        (64) changes the numbers.
+        "top" or a number for arrays of (words, dim), "all" or several numbers for (layers, words, dim).
+        `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP and bilm-tf do; then
+        `batch_size` (64) changes the numbers. `token_style="penn"` turns given tokens of that style (do n't, -LRB-)
+        into the model's words; each token still gets one vector, the mean over its words.
         """
         if not isinstance(sentences, Iterable):
             raise InputError(f"encode takes a string or a list of sentences; given was {sentences!r}")
         items = [sentences] if isinstance(sentences, str) else list(sentences)
         stream = self.encode_iter(
-            items, layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            items,
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         vectors = []
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
@@ -160,27 +202,77 @@ class Embedder:
         sentences: Iterable[Sentence],
         *,
         layers: LayersArgument = "average",
-        state: Literal["carry"] | None = None,
-        dtype: Literal["float32", "float16"] = "float32",
+        state: StateName = "fixed",
+        dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
+        token_style: TokenStyle = "moses",
     ) -> Iterator[Vectors]:
         """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
-        if state not in (None, "carry"):
-            raise InputError(f"state is {state!r}; it must be None (the model's fixed state) or 'carry'")
-        if dtype not in ("float32", "float16"):
-            raise InputError(f"dtype is {dtype!r}; it must be float32 or float16")
-        for name, number in (("batch_tokens", batch_tokens), ("batch_size", batch_size)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
-        choice = LayerChoice.parse(layers, num_layers=self.num_layers)
-        reader = Reader(self.model, self._cache, choice, getattr(torch, dtype))
-        words = self._checked_once(self.words(item, number) for number, item in enumerate(sentences))
-        if state == "carry":
-            return reader.carrying_state(words, batch_size=batch_size or DEFAULT_CARRY_ROWS)
-        return reader.from_fixed_state(words, batch_tokens=batch_tokens, batch_size=batch_size)
+        options = EncodeOptions(
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
+        )
+        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options)
+        return (item.vectors.numpy() for chunk in chunks for item in chunk)
+
+    def encode_tensors(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        layers: LayersArgument = "average",
+        state: StateName = "fixed",
+        dtype: DtypeArgument = "float32",
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_size: int | None = None,
+        token_style: TokenStyle = "moses",
+    ) -> list[Tensor]:
+        """As `encode`, as tensors that stay where the network runs.
+
+        >>> [t.shape for t in Embedder.from_pretrained("tiny-random").encode_tensors(["I took a bow.", "Me too."])]
+        [torch.Size([5, 32]), torch.Size([3, 32])]
+        """
+        if isinstance(sentences, str):
+            raise InputError("encode_tensors takes a list of sentences; put the string into a list")
+        options = EncodeOptions(
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
+        )
+        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options, device=self.device)
+        return [item.vectors for chunk in chunks for item in chunk]
+
+    def encode_chunks(
+        self,
+        sentences: Iterable[tuple[Sentence, T]],
+        options: EncodeOptions,
+        *,
+        device: torch.device | str = "cpu",
+    ) -> Iterator[list[EncodedItem[T]]]:
+        """What every `encode` is made of: sentences with something of the caller's, which comes back with the vectors.
+
+        They come in lists, in order: all that was read together. The vectors are tensors on `device`.
+        """
+        allow_forked_process(self.device)
+        choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
+        dtype = getattr(torch, dtype_name(options.dtype))
+        encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
+        items = self._checked_once(prepare_sentences(sentences, self.tokenizer, options.token_style))
+        if options.carried_rows:
+            chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
+        else:
+            size, rows = options.batch_tokens, options.batch_size
+            chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
+        return ([as_given(item) for item in chunk] for chunk in chunks)
 
     def encode_sentences(
         self,
@@ -252,15 +344,20 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _checked_once(self, sentences: Iterator[list[str]]) -> Iterator[list[str]]:
+    def _checked_once(self, items: Iterator[SentenceItem[Given[T]]]) -> Iterator[SentenceItem[Given[T]]]:
         """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
         if self._checked:
-            return sentences
+            return items
         self._checked = True
-        sample = list(islice(sentences, SENTENCES_CHECKED))
-        for message in warnings_about(sample, self.model.card.text):
-            warnings.warn(message, InputWarning, stacklevel=4)
-        return chain(sample, sentences)
+        sample = list(islice(items, SENTENCES_CHECKED))
+        style = self.model.card.text
+        found = warnings_about([item.words for item in sample], style)
+        singles = [item.payload.single for item in sample if item.payload.single is not None]
+        if len(singles) == len(sample) and (message := warning_about_single_words(singles, style)):
+            found.append(message)
+        for message in found:
+            warnings.warn(message, InputWarning, stacklevel=5)
+        return chain(sample, items)
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

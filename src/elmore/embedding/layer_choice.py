@@ -1,16 +1,19 @@
 """Which layers the caller wants of every word, and in what shape."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmore.errors import InputError
 from elmore.network.layers import Layers
 
-LayersArgument = str | int | Sequence[int]
+LayersArgument = str | SupportsIndex | Sequence[SupportsIndex] | slice | NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -22,42 +25,56 @@ class LayerChoice:
 
     @classmethod
     def parse(cls, layers: LayersArgument, *, num_layers: int) -> "LayerChoice":
-        """Understand `"average"`, `"top"`, `"all"`, a number, or a list of numbers.
+        """Understand `"average"`, `"top"`, `"all"`, a number, or several: a list, a range, an array, a slice.
 
-        >>> LayerChoice.parse("top", num_layers=3)
+        Numbers below 0 count from the top.
+
+        >>> LayerChoice.parse(-1, num_layers=3)
         LayerChoice(numbers=(2,), merged=True)
         >>> LayerChoice.parse([0, 2], num_layers=3)
         LayerChoice(numbers=(0, 2), merged=False)
         """
         every = tuple(range(num_layers))
-        match layers:
-            case "average":
-                return cls(every, merged=True)
-            case "top":
-                return cls(every[-1:], merged=True)
-            case "all":
-                return cls(every, merged=False)
-            case bool() | str():
-                pass
-            case int() if layers in every:
-                return cls((layers,), merged=True)
-            case [*numbers] if numbers and all(type(n) is int and n in every for n in numbers):
-                return cls(tuple(numbers), merged=False)
-        raise InputError(
-            f"layers is {layers!r}; this model has layers 0 to {num_layers - 1}: "
-            "give 'average', 'top', 'all', a number, or a list of numbers"
-        )
+        if isinstance(layers, str) and layers in ("average", "top"):
+            return cls(every[-1:] if layers == "top" else every, merged=True)
+        chosen = slice(None) if isinstance(layers, str) and layers == "all" else layers
+        if isinstance(chosen, slice) and every[chosen]:
+            return cls(every[chosen], merged=False)
+        numbers, merged = _numbers(layers)
+        if not numbers or not all(-num_layers <= number < num_layers for number in numbers):
+            raise InputError(
+                f"layers is {layers!r}; this model has layers 0 to {num_layers - 1}: "
+                "give 'average', 'top', 'all', a number, or several numbers"
+            )
+        return cls(tuple(number % num_layers for number in numbers), merged)
 
     @property
     def depth(self) -> int:
         """How many LSTM layers have to run."""
         return max(self.numbers)
 
-    def take(self, layers: Layers, *, dtype: torch.dtype = torch.float32) -> list[NDArray[np.floating]]:
-        """For each sentence an array of its own: (words, dim) if merged, else (layers, words, dim)."""
-        stacked = layers.stack(self.numbers).float()  # (k, B, T, dim)
+    @property
+    def name(self) -> str | int | list[int]:
+        """One spelling for each choice, in plain JSON values: `"top"`, `-1` and `2` are the same layer of three."""
+        if not self.merged:
+            return list(self.numbers)
+        return self.numbers[0] if len(self.numbers) == 1 else "average"
+
+    def take(self, layers: Layers, *, dtype: torch.dtype, device: torch.device | str) -> Tensor:
+        """(layers, sentences, words, dim), of one layer if merged."""
+        stacked = layers.stack(self.numbers).float()
         if self.merged:
             stacked = stacked.mean(dim=0, keepdim=True)
-        sentences = zip(stacked.to("cpu", dtype).numpy().swapaxes(0, 1), layers.lengths, strict=True)
-        # Copies, so that one kept sentence does not keep its whole batch in memory.
-        return [(rows[0, :length] if self.merged else rows[:, :length]).copy() for rows, length in sentences]
+        return stacked.to(device, dtype)
+
+
+def _numbers(layers: object) -> tuple[list[int], bool]:
+    """The numbers in what was given, none if there is anything else in it; and whether it was a single one."""
+    several = isinstance(layers, Iterable) and not isinstance(layers, str) and getattr(layers, "ndim", 1) > 0
+    numbers: list[Any] = list(layers) if several else [layers]  # type: ignore[call-overload]  # it was asked just now
+    if any(isinstance(number, bool | np.bool_) for number in numbers):
+        return [], False
+    try:
+        return [index(number) for number in numbers], not several
+    except TypeError:
+        return [], False

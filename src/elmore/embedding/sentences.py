@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from elmore.errors import InputError
+from elmore.text.scripts import is_unsegmented
+from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
 
 Sentence = str | Sequence[str]
@@ -24,3 +26,20 @@ def words_of(sentence: Sentence, tokenizer: Tokenizer, number: int = 0) -> list[
         if not isinstance(word, str):
             raise InputError(f"sentence {number}, word {position} is {type(word).__name__}; it must be a string")
     return words
+
+
+def warning_about_single_words(strings: Sequence[str], style: TextStyle) -> str | None:
+    """What to say of strings of one word each, which may be the words of one sentence; None if they hardly are.
+
+    >>> print(warning_about_single_words(["I", "took", "a", "bow"], TextStyle()))
+    each of the 4 strings ('I', 'took', ...) is read as a sentence of one word; if they are the words of one sentence, \
+put them into a list of their own: [['I', 'took', ...]]
+    """
+    # Where every symbol is a word, a string of one is nothing odd; two strings may well be two short sentences.
+    if style.tokenizer == "characters" or len(strings) < 3 or any(map(is_unsegmented, strings)):
+        return None
+    first = f"{strings[0]!r}, {strings[1]!r}, ..."
+    return (
+        f"each of the {len(strings)} strings ({first}) is read as a sentence of one word; if they are the words of one "
+        f"sentence, put them into a list of their own: [[{first}]]"
+    )

@@ -1,9 +1,9 @@
 """A work folder that makes embedding a file resumable, whatever stops it.
 
 Sentences are appended to a few flat files, one for each column: vectors and offsets as little-endian numbers, words and
-labels as UTF-8. Every few seconds a commit puts all of them on disk and then notes in `spool.json` how much of each
-counts. A job that was stopped, be it by `kill -9` or a power cut, opens the folder again, cuts every file back to the
-last commit and goes on. When all is appended, a sink reads the spool from front to back and writes the final file.
+labels as UTF-8. Now and then a commit puts all of them on disk and then notes in `spool.json` how much of each counts.
+A job that was stopped, be it by `kill -9` or a power cut, opens the folder again, cuts every file back to the last
+commit and goes on. When all is appended, a sink reads the spool from front to back and writes the final file.
 """
 
 import json
@@ -13,19 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
-from time import monotonic
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write
+from elmore.atomic_files import atomic_write, make_folder
 from elmore.embedding.columns import Column
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
 
-COMMIT_SECONDS = 10.0
 SENTENCES_AT_ONCE = 1024
 
 
@@ -110,7 +108,6 @@ class Spool:
         self._description = {**self.job, "vectors": {"dim": dim, "layers": layers, "dtype": dtype}}
         self._held = ExitStack()
         self._is_open = False
-        self._commit_due = 0.0
         self._open(fresh=fresh)
 
     @property
@@ -150,12 +147,9 @@ class Spool:
             for name, column in self.columns.items():
                 column.write(rows[name])
             self.totals = after
-        if monotonic() > self._commit_due:
-            self.commit()
 
     def commit(self) -> None:
-        """Put on disk, for good, all that was appended; this happens by itself every few seconds and at the end."""
-        self._commit_due = monotonic() + COMMIT_SECONDS
+        """Put on disk, for good, all that was appended; when to, is the job's to say, and closing does it."""
         if self.totals == self._on_disk:
             return
         with self._last_commit_stands():
@@ -304,7 +298,7 @@ def _make_folder(folder: Path, *, known_by: str) -> None:
     if not folder.parent.is_dir():
         raise NotFound(f"{folder}: the folder {folder.parent} does not exist; make it first")
     if not folder.exists():
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     # It will be removed one day, so it must be nobody else's.
     elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / known_by).exists()):
         raise InputError(

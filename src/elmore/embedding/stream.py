@@ -3,14 +3,16 @@
 Two ways of reading. From the fixed state, sentences of like length are batched together, and the order of work is
 free. With the state carried on, batches are rows in the caller's order, and each row goes on where the batch before
 left it, as in AllenNLP and bilm-tf.
+
+Every sentence brings something of its owner's along, which comes back beside its vectors.
 """
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from elmore.embedding.layer_choice import LayerChoice
 from elmore.embedding.word_cache import WordCache
@@ -19,60 +21,74 @@ from elmore.model import Model
 from elmore.network.state import State
 from elmore.text.batch import Batch, plan
 
+T = TypeVar("T")
 Words = Sequence[str]
-Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
 # How many batches are read ahead to find sentences of like length; bounds padding and memory alike.
 BATCHES_AHEAD = 16
 
 
-class Reader:
-    """Reads sentences with one model and takes the chosen layers of them."""
+class SentenceItem(NamedTuple, Generic[T]):
+    """A sentence to be read, and whatever is to come back with its vectors."""
 
-    def __init__(self, model: Model, cache: WordCache, choice: LayerChoice, dtype: torch.dtype) -> None:
+    words: Words
+    payload: T
+
+
+class EncodedItem(NamedTuple, Generic[T]):
+    """The vectors of a sentence, and what came with it."""
+
+    payload: T
+    vectors: Tensor  # (words, dim) or (layers, words, dim), of its own memory
+
+
+class SentenceEncoder:
+    """Reads sentences with one model and takes the chosen layers of them, a list of sentences at a time.
+
+    The lists are what was batched together: after each there is a pause, while the next is read.
+    """
+
+    def __init__(
+        self, model: Model, cache: WordCache, choice: LayerChoice, *, dtype: torch.dtype, device: torch.device | str
+    ) -> None:
         self.model = model
         self.cache = cache
         self.choice = choice
         self.dtype = dtype
+        self.device = device  # of the vectors; the model has its own
 
-    def from_fixed_state(
-        self, sentences: Iterable[Words], *, batch_tokens: int, batch_size: int | None
-    ) -> Iterator[Vectors]:
+    def encode_from_fixed_state(
+        self, items: Iterable[SentenceItem[T]], *, batch_tokens: int, batch_size: int | None
+    ) -> Iterator[list[EncodedItem[T]]]:
         """Read every sentence from the model's start state."""
-        for window in _windows(sentences, tokens=batch_tokens * BATCHES_AHEAD):
-            results: dict[int, Vectors] = {}
-            for numbers in plan((len(words) + 2 for words in window), tokens=batch_tokens, rows=batch_size):
+        for chunk in _chunks(items, batch_tokens=batch_tokens):
+            vectors: list[Tensor | None] = [None] * len(chunk)
+            for numbers in plan((len(item.words) + 2 for item in chunk), tokens=batch_tokens, rows=batch_size):
                 start = self.model.start.repeat(len(numbers))
-                vectors, _ = self._read([window[number] for number in numbers], start)
-                results.update(zip(numbers, vectors, strict=True))
-            for number in range(len(window)):
-                yield results.pop(number)
+                batch, _ = self._read([chunk[number].words for number in numbers], start)
+                for number, own in zip(numbers, batch, strict=True):
+                    vectors[number] = own
+            yield [EncodedItem(item.payload, own) for item, own in zip(chunk, vectors, strict=True) if own is not None]
 
-    def carrying_state(self, sentences: Iterable[Words], *, batch_size: int) -> Iterator[Vectors]:
+    def encode_carrying_state(
+        self, items: Iterable[SentenceItem[T]], *, batch_size: int
+    ) -> Iterator[list[EncodedItem[T]]]:
         """Read batches of `batch_size` sentences as they come; row r starts where row r of the batch before ended."""
         state = self.model.start.first(0)
-        rows: list[Words] = []
-        for words in sentences:
-            rows.append(words)
-            if len(rows) == batch_size:
-                vectors, state = self._carry(rows, state)
-                yield from vectors
-                rows = []
-        if rows:
-            yield from self._carry(rows, state)[0]
+        for rows in _groups(items, batch_size):
+            vectors, after = self._read([item.words for item in rows], state.first(len(rows)))
+            state = state.updated(after)
+            yield [EncodedItem(item.payload, own) for item, own in zip(rows, vectors, strict=True)]
 
-    def _carry(self, rows: Sequence[Words], state: State) -> tuple[list[Vectors], State]:
-        vectors, after = self._read(rows, state.first(len(rows)))
-        return vectors, state.updated(after)
-
-    def _read(self, sentences: Sequence[Words], state: State) -> tuple[list[Vectors], State]:
+    def _read(self, sentences: Sequence[Words], state: State) -> tuple[list[Tensor], State]:
         """Read one batch; where it does not fit into memory, its halves."""
         try:
             with torch.inference_mode():
                 batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
                 vectors = self.cache.vectors(batch.words)
                 layers, after = self.model.network.read(vectors, batch, state, depth=self.choice.depth)
-                return self.choice.take(layers, dtype=self.dtype), after
+                stacked = self.choice.take(layers, dtype=self.dtype, device=self.device)
+            return self._apart(stacked, layers.lengths), after
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -94,18 +110,41 @@ class Reader:
         joined = State(torch.cat([first_state.h, second_state.h], 2), torch.cat([first_state.c, second_state.c], 2))
         return first + second, joined
 
+    def _apart(self, stacked: Tensor, lengths: Sequence[int]) -> list[Tensor]:
+        """For each sentence a tensor of its own, so that one that is kept does not keep its whole batch in memory.
 
-def _windows(sentences: Iterable[Words], *, tokens: int) -> Iterator[list[Words]]:
-    window: list[Words] = []
-    total = 0
-    for words in sentences:
-        window.append(words)
-        total += len(words) + 2
-        if total >= tokens:
-            yield window
-            window, total = [], 0
-    if window:
-        yield window
+        Made outside of inference mode, so that it may stand in anybody's training.
+        """
+        rows = stacked[0] if self.choice.merged else stacked.swapaxes(0, 1)  # (B, T, dim) or (B, k, T, dim)
+        return [
+            row[..., :length, :].clone(memory_format=torch.contiguous_format)
+            for row, length in zip(rows, lengths, strict=True)
+        ]
+
+
+def _chunks(items: Iterable[SentenceItem[T]], *, batch_tokens: int) -> Iterator[list[SentenceItem[T]]]:
+    """What is batched together: a batch's worth at first, so that the first vectors come soon, and soon more."""
+    chunk: list[SentenceItem[T]] = []
+    tokens, batches = 0, 1
+    for item in items:
+        chunk.append(item)
+        tokens += len(item.words) + 2
+        if tokens >= batch_tokens * batches:
+            yield chunk
+            chunk, tokens, batches = [], 0, min(4 * batches, BATCHES_AHEAD)
+    if chunk:
+        yield chunk
+
+
+def _groups(items: Iterable[SentenceItem[T]], size: int) -> Iterator[list[SentenceItem[T]]]:
+    group: list[SentenceItem[T]] = []
+    for item in items:
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _out_of_memory(error: Exception) -> bool:

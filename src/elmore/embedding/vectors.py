@@ -12,8 +12,9 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.embedding.html_repr import html_table
 from elmore.embedding.sinks import VectorFile, sink_of
-from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context
+from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context, shortened
 
 AnyPath = str | PathLike[str]
 
@@ -22,7 +23,7 @@ def open_vectors(path: AnyPath | Sequence[AnyPath]) -> "StoredVectors":
     """Open what `elmore embed` wrote, whichever of its formats it is in, or an HDF5 file of `allennlp elmo`.
 
     Several paths, or a pattern such as `"part*.parquet"`, are read as the parts of one job: one sequence, in the order
-    of the input.
+    of the input. Files of different jobs are refused, and so is a job of which a part is missing.
 
     >>> import tempfile
     >>> from elmore.embedding.spool import EmbeddedSentence, Spool
@@ -35,16 +36,28 @@ def open_vectors(path: AnyPath | Sequence[AnyPath]) -> "StoredVectors":
     >>> vectors[0].shape, vectors.words(0)
     ((2, 4), ['Cats', 'purr'])
     """
-    paths = _paths(path)
+    paths, whole = _paths(path)
     files: list[VectorFile] = []
     try:
         for each in paths:
             files.append(_open_file(each))
-        return StoredVectors(paths, files)
+        stored = StoredVectors(paths, files)
+        if whole:
+            stored.check_complete()
+        return stored
     except BaseException:
         for file in files:
             file.close()
         raise
+
+
+def is_vector_file(path: Path) -> bool:
+    """Whether this is a file of vectors that Elmore wrote; of one in AllenNLP's layout nobody can tell."""
+    try:
+        with open_vectors(path) as vectors:
+            return bool(vectors.meta)
+    except ElmoreError:
+        return False
 
 
 class StoredVectors:
@@ -126,7 +139,25 @@ class StoredVectors:
         return open_vectors, ([str(path) for path in self.paths],)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} sentences of {self._shown}>"
+        shape = " x ".join(str(self.meta[field]) for field in ("layers", "dim") if self.meta.get(field))
+        return f"StoredVectors({self._shown}: {len(self):,} sentences{shape and f', {shape}'})"
+
+    def _repr_html_(self) -> str:
+        job = self.meta.get("job", {})
+        about = {"model": job.get("model"), "input": job.get("input"), "layers": job.get("layers")}
+        return html_table(repr(self), {field: value for field, value in about.items() if value is not None})
+
+    def check_complete(self) -> None:
+        """Make sure that all parts are here of a job that was cut into shards."""
+        shards = [shard for file in self._files if (shard := file.meta.get("job", {}).get("shard")) is not None]
+        if not shards:
+            return
+        count = shards[0][1]
+        if missing := [f"{part}/{count}" for part in range(1, count + 1) if [part, count] not in shards]:
+            raise InputError(
+                f"{self._shown}: the job has {count} parts, and without {shortened(missing)} they are not the whole; "
+                "open all of them together, or each by itself"
+            )
 
     @property
     def _shown(self) -> str:
@@ -149,31 +180,46 @@ class StoredVectors:
             yield
 
     def _refuse_what_does_not_belong_together(self) -> None:
+        for path, file in zip(self.paths, self._files, strict=True):
+            if difference := _difference(self.meta, file.meta):
+                field, one, other = difference
+                raise InputError(
+                    f"{self.paths[0]} and {path} are of different jobs ({field} {one} and {other}); only the parts of "
+                    "one job can be joined"
+                )
         twice = np.flatnonzero(np.diff(self.numbers) == 0)
         if len(twice):
             one, other = (self.paths[self._file_of[i]] for i in (twice[0], twice[0] + 1))
             raise InputError(
                 f"sentence {self.numbers[twice[0]]} is in {one} and in {other}; only the parts of one job can be joined"
             )
-        for path, file in zip(self.paths, self._files, strict=True):
-            for field in ("dim", "layers", "dtype"):
-                if file.meta.get(field) != self.meta.get(field):
-                    raise InputError(
-                        f"{path} has {field} {file.meta.get(field)}, and {self.paths[0]} has {self.meta.get(field)}; "
-                        "only the parts of one job can be joined"
-                    )
 
 
-def _paths(path: AnyPath | Sequence[AnyPath]) -> list[Path]:
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """In what the jobs of two files differ, if in anything but which part of the input they did."""
+    first, second = ({**meta, **meta.get("job", {})} for meta in (one, other))
+    jobs = [meta.get("job", {}).keys() for meta in (one, other)]
+    # The most telling first: of another model, nearly everything is different.
+    telling = ("model", "model_sha256", "input", "layers", "dtype", "dim")
+    for field in dict.fromkeys((*telling, *jobs[0], *jobs[1])):
+        if field != "shard" and first.get(field) != second.get(field):
+            return field, str(first.get(field))[:60], str(second.get(field))[:60]
+    # Of a whole input there is one part only, and of parts all are of as many.
+    here, there = ((meta.get("shard") or (1, 1))[1] for meta in (first, second))
+    return ("parts:", str(here), str(there)) if here != there else None
+
+
+def _paths(path: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], bool]:
+    """The files, and whether they are to be the whole of a job."""
     if not isinstance(path, str | PathLike):
         if not path:
             raise InputError("open_vectors was given an empty list of paths")
-        return [Path(each) for each in path]
+        return [Path(each) for each in path], len(path) > 1
     if isinstance(path, str) and glob.has_magic(path) and not Path(path).exists():
         if not (found := sorted(glob.glob(path, recursive=True))):  # noqa: PTH207  # Path.glob takes no absolute ones
             raise NotFound(f"{path}: no file has such a name")
-        return [Path(each) for each in found]
-    return [Path(path)]
+        return [Path(each) for each in found], True
+    return [Path(path)], False
 
 
 def _open_file(path: Path) -> VectorFile:

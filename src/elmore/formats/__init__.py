@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from torch import Tensor
-
 from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.formats.allennlp import ALLENNLP
 from elmore.formats.checkpoint import Card, Checkpoint
@@ -19,6 +17,7 @@ from elmore.formats.folder import FOLDER, FOLDER_INT8
 from elmore.formats.format import Format
 from elmore.formats.hdf5 import HDF5
 from elmore.formats.storage.container import Container
+from elmore.formats.storage.int8 import StoredTensor
 from elmore.formats.tensorflow import TENSORFLOW
 
 __all__ = ["FORMATS", "Card", "Checkpoint", "Format", "read_checkpoint", "write_checkpoint"]
@@ -60,6 +59,6 @@ def _detect_format(container: Container) -> Format:
     raise FormatError(f"no model of a known format. It holds {found}. Known are, with the files they need: {known}")
 
 
-def _read_later(softmax: Callable[[], Mapping[str, Tensor]], where: str) -> Mapping[str, Tensor]:
+def _read_later(softmax: Callable[[], Mapping[str, StoredTensor]], where: str) -> Mapping[str, StoredTensor]:
     with error_context(where):
         return softmax()

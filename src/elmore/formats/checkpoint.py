@@ -10,6 +10,7 @@ from torch import Tensor
 from elmore.config import ModelConfig, tensor_shapes
 from elmore.errors import FormatError, shortened
 from elmore.formats.elmo_settings import ElmoSettings
+from elmore.formats.storage.int8 import StoredTensor, dequantize
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
 
@@ -38,17 +39,24 @@ class Card:
 class Checkpoint:
     """A model's shape, its numbers, and what belongs to them.
 
-    `tensors` has the names and shapes of `elmore.config.tensor_shapes`, in float32.
+    `tensors` has the names and shapes of `elmore.config.tensor_shapes`, in float32, or in int8 where a
+    file has them so.
     """
 
     config: ModelConfig
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, StoredTensor]
     vocabulary: Vocabulary | None = None
     characters: Mapping[str, int] | None = None  # the table of a code point alphabet
     start: Mapping[str, Tensor] | None = None  # "h" (layers, directions, vector_dim) and "c" (…, cell_dim), if warm
-    softmax: Callable[[], Mapping[str, Tensor]] | None = None  # "weight" (words, vector_dim), "bias"; read when called
+    softmax: Callable[[], Mapping[str, StoredTensor]] | None = (
+        None  # "weight" (words, vector_dim), "bias"; read when called
+    )
     mixes: Mapping[str, Tensor] | None = None  # a task's: "mixes.0.scalars" (num_layers,), "mixes.0.gamma" (), …
     card: Card = Card()
+
+    def float_tensors(self) -> dict[str, Tensor]:
+        """The tensors in float32, as a network or another program takes them."""
+        return dequantize(self.tensors)
 
     def check(self) -> None:
         """Compare names, shapes and kinds of all tensors with the config; the error names what does not fit."""
@@ -61,7 +69,7 @@ class Checkpoint:
             tensor = self.tensors[name]
             if tuple(tensor.shape) != shape:
                 raise FormatError(f"{name} has shape {tuple(tensor.shape)}; the configuration needs {shape}")
-            if tensor.dtype != torch.float32:
+            if isinstance(tensor, Tensor) and tensor.dtype != torch.float32:
                 raise FormatError(f"{name} holds {tensor.dtype}; float32 is needed")
         if self.config.word_dim:
             if self.vocabulary is None:

@@ -9,7 +9,8 @@
     state.safetensors      if there is one: h and c, the warm state that sentences start from
     mixes.safetensors      if there are any: what a task learnt about the layers
 
-The same checkpoint always gives the same bytes. Matrices may be stored as int8 with scales (see `int8`).
+The same checkpoint always gives the same bytes. Matrices may be stored as int8 with scales (see `int8`),
+and stay so in a `Checkpoint`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +26,9 @@ from elmore.fields import read_fields
 from elmore.formats.checkpoint import Card, Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.storage.container import Container, open_container
-from elmore.formats.storage.int8 import quantize
+from elmore.formats.storage.int8 import StoredTensor, dequantize, quantize
 from elmore.formats.storage.json_files import read_json, write_json
-from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
+from elmore.formats.storage.safetensors_files import read_stored_tensors, read_tensors, write_tensors
 from elmore.formats.storage.tensor_checks import check_shapes
 from elmore.formats.storage.vocabulary_files import read_vocabulary
 from elmore.text.vocabulary import Vocabulary
@@ -51,7 +52,7 @@ def detect(container: Container) -> bool:
 def read(container: Container) -> Checkpoint:
     there = container.names()
     config = _config(container)
-    tensors = read_tensors(container, _MODEL)
+    tensors = read_stored_tensors(container, _MODEL)
     with error_context(_MODEL):
         # Before anybody lists what so many layers would need.
         if config.lstm_layers + (config.characters.n_highways if config.characters else 0) > len(tensors):
@@ -72,19 +73,19 @@ def read(container: Container) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
-    pack = quantize if small else dict
+    narrow_or_wide = quantize if small else dequantize
     if path.is_dir() and any(path.iterdir()) and not detect(open_container(path)):
         raise InputError(f"{path}: is no folder of Elmore's, and not empty; choose a new or an empty one")
     with atomic_write_folder(path, replaces=_FILES) as target:
         write_json({"format": "elmore", "version": _VERSION, "model": checkpoint.config.to_dict()}, target / _CONFIG)
         write_json(checkpoint.card.to_dict(), target / _CARD)
-        write_tensors(pack(checkpoint.tensors), target / _MODEL)
+        write_tensors(narrow_or_wide(checkpoint.tensors), target / _MODEL)
         if checkpoint.vocabulary is not None:
             (target / _VOCABULARY).write_bytes(_lines(checkpoint.vocabulary.words))
         if checkpoint.characters is not None:
             write_json(dict(checkpoint.characters), target / _CHARACTERS)
         if checkpoint.softmax is not None:
-            write_tensors(pack(checkpoint.softmax()), target / _SOFTMAX)
+            write_tensors(narrow_or_wide(checkpoint.softmax()), target / _SOFTMAX)
         if checkpoint.start is not None:
             write_tensors(checkpoint.start, target / _STATE)
         if checkpoint.mixes is not None:
@@ -147,10 +148,10 @@ def _characters(container: Container, config: CharacterConfig) -> dict[str, int]
     if config.alphabet == "bytes":
         return None
     table = read_json(container, _CHARACTERS)
-    for letter, row in table.items():
+    for character, row in table.items():
         if type(row) is not int or not 0 <= row < config.n_characters:
             raise FormatError(
-                f"{_CHARACTERS}: {letter!r} has the row {str(row)[:40]}; the table has {config.n_characters} rows"
+                f"{_CHARACTERS}: {character!r} has the row {str(row)[:40]}; the table has {config.n_characters} rows"
             )
     return table
 
@@ -163,9 +164,9 @@ def _state(container: Container, config: ModelConfig) -> dict[str, Tensor]:
     return tensors
 
 
-def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Tensor]:
-    tensors = read_tensors(container, _SOFTMAX)
+def _softmax(container: Container, config: ModelConfig) -> Mapping[str, StoredTensor]:
+    tensors = read_stored_tensors(container, _SOFTMAX)
     with error_context(_SOFTMAX):
-        words = tensors["bias"].numel() if "bias" in tensors else 0
+        words = tensors["bias"].shape.numel() if "bias" in tensors else 0
         check_shapes(tensors, {"weight": (words, config.vector_dim), "bias": (words,)})
     return tensors

@@ -63,7 +63,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
         write_json(options, folder / "options.json")
         # The layout that every version of the HDF5 library reads, and the only one that we do.
         with new_hdf5(folder / "weights.hdf5", libver=("earliest", "latest")) as output:
-            for name, values in arrays_from_tensors(checkpoint.config, checkpoint.tensors):
+            for name, values in arrays_from_tensors(checkpoint.config, checkpoint.float_tensors()):
                 output.add(name, values)
         if words is not None:
             (folder / "vocab.txt").write_bytes(words)

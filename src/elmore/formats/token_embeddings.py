@@ -16,6 +16,7 @@ from elmore.errors import FormatError, error_context
 from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.storage.archives import explain_read_errors
 from elmore.formats.storage.hdf5_files import list_arrays
+from elmore.formats.storage.int8 import StoredTensor
 from elmore.formats.storage.tensor_checks import check_finite
 from elmore.text.vocabulary import Vocabulary
 
@@ -57,6 +58,6 @@ def with_token_embeddings(checkpoint: Checkpoint, embeddings: Tensor, vocabulary
         if word not in vocabulary:
             raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
     config = replace(config, characters=None, n_words=rows, word_dim=size, token_projection=False)
-    tensors = {"words.table": embeddings}
+    tensors: dict[str, StoredTensor] = {"words.table": embeddings}
     tensors |= {name: checkpoint.tensors[name] for name in tensor_shapes(config) if name not in tensors}
     return replace(checkpoint, config=config, tensors=tensors, vocabulary=vocabulary, characters=None)

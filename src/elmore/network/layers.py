@@ -30,6 +30,10 @@ class Layers:
     def __len__(self) -> int:
         return 1 + len(self._outputs)
 
+    def __repr__(self) -> str:
+        dim = len(self._directions) * self._vectors.shape[1]
+        return f"Layers({len(self)} layers of {len(self.batch)} sentences, {sum(self.lengths)} words, dim={dim})"
+
     @property
     def lengths(self) -> list[int]:
         """The number of words of each sentence, boundaries not counted."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from elmore.config import Normalization
 from elmore.errors import InputError
+from elmore.html_repr import html_table
 
 # softmax(-1e4) is exactly 0 in float32, where log(0) would poison every gradient.
 NO_SHARE = -1e4
@@ -70,6 +71,10 @@ class LayerMix(nn.Module):
         frozen = [part for part, own in (("weights", self.scalars), ("gamma", self.gamma)) if not own.requires_grad]
         normalized = f", normalize={self.normalize!r}" if self.normalize else ""
         return f"weights=[{weights}], gamma={self.gamma.item():.2f}{normalized}{f', frozen={frozen}' if frozen else ''}"
+
+    def _repr_html_(self) -> str:
+        rows = {f"layer {number}": f"{weight:.1%}" for number, weight in enumerate(self.weights.tolist())}
+        return html_table("LayerMix", {**rows, "gamma": f"{self.gamma.item():.3f}"})
 
     def forward(self, layers: Tensor, mask: Tensor) -> Tensor:  # (L, B, T, dim), (B, T) -> (B, T, dim)
         if len(layers) != len(self.scalars):

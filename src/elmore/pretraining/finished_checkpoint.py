@@ -40,8 +40,8 @@ def finished_checkpoint(
                     "recipe": asdict(initial.recipe),
                     "init": initial.init,
                     "corpus": {
-                        "inputs": corpus.manifest.get("inputs", []),
-                        "parts": corpus.manifest["parts"],
+                        "inputs": list(corpus.manifest.inputs),
+                        "parts": {name: asdict(part) for name, part in corpus.manifest.parts.items()},
                         "types": len(corpus.types),
                         "vocabulary": len(corpus.vocabulary),
                     },

@@ -1,7 +1,7 @@
 """What a pre-training run was started with, and whether another command may go on with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from elmore.corpus.corpus import Corpus
@@ -35,12 +35,16 @@ class Origins:
 
 def corpus_identity(corpus: Corpus) -> dict[str, Any]:
     """What tells one prepared corpus from another."""
-    return {"path": str(corpus.path), "files": corpus.manifest["files"]}
+    return {"path": str(corpus.path), "files": _files(corpus)}
+
+
+def _files(corpus: Corpus) -> dict[str, Any]:
+    return {name: asdict(file) for name, file in corpus.manifest.files.items()}
 
 
 def check_same_corpus(known: Mapping[str, Any], corpus: Corpus) -> None:
     """Refuse to go on with another text than the run has read so far."""
-    before, now = known["files"], corpus.manifest["files"]
+    before, now = known["files"], _files(corpus)
     differing = [name for name in now if before.get(name, {}).get("sha256") != now[name]["sha256"]]
     if differing:
         sizes = "; ".join(
@@ -53,7 +57,7 @@ def check_same_corpus(known: Mapping[str, Any], corpus: Corpus) -> None:
         )
 
 
-def changed_recipe(recipe: Recipe, changes: Mapping[str, str]) -> Recipe:
+def changed_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The recipe of a run that goes on, changed where it may be."""
     for name in changes:
         part, _, single = name.partition(".")

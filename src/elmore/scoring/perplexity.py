@@ -19,7 +19,7 @@ from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
 from elmore.progress import Progress
 from elmore.scoring.predictor import AnyModel, Predictor
-from elmore.text.token_style import TokenStyle
+from elmore.text.style import TokenStyle
 
 MUCH_UNKNOWN = 0.2
 

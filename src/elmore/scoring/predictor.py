@@ -23,7 +23,8 @@ from elmore.scoring.softmax import Softmax
 from elmore.text.batch import plan
 from elmore.text.checks import checked
 from elmore.text.splitting import split_text
-from elmore.text.token_style import TOKEN_STYLES, TokenStyle, convert_penn
+from elmore.text.style import TOKEN_STYLES, TokenStyle
+from elmore.text.token_style import convert_penn
 from elmore.text.tokenizing import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en

@@ -17,7 +17,7 @@ from elmore.errors import InputError
 from elmore.progress import Progress
 from elmore.scoring.predictor import AnyModel, Predictor
 from elmore.scoring.rows import Predicted, Scores
-from elmore.text.token_style import TokenStyle
+from elmore.text.style import TokenStyle
 
 Bits = NDArray[np.float64]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from elmore.defaults import DEFAULT_MODEL
 from elmore.errors import NotFound, error_context, shortened
 from elmore.sources.local import find_file, find_local, local_path, names_in
 from elmore.sources.model_location import OPTIONS, WEIGHTS, ModelLocation
@@ -17,8 +18,6 @@ from elmore.sources.published import PUBLISHED
 from elmore.sources.urls import FileUrl, find_url, is_url
 
 __all__ = ["ModelLocation", "find", "find_pair", "known_names"]
-
-DEFAULT = "elmore-en"
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data
 
@@ -29,11 +28,11 @@ def find(name: str | Path | None = None) -> ModelLocation:
     A path wins over a name: a folder `small` here is that folder. What is given as a `Path` is only looked for here.
     """
     if name is None:
-        if shipped := _find_shipped(DEFAULT):
+        if shipped := _find_shipped(DEFAULT_MODEL):
             return shipped
         raise NotFound(
-            f"{DEFAULT}, the model that comes with Elmore, is missing from {_SHIPPED}; install Elmore again, or name "
-            f"a folder, an archive, an address, or one of {shortened(known_names())}"
+            f"{DEFAULT_MODEL}, the model that comes with Elmore, is missing from {_SHIPPED}; install Elmore again, or "
+            f"name a folder, an archive, an address, or one of {shortened(known_names())}"
         )
     resolvers = [find_local] if isinstance(name, Path) else _RESOLVERS
     for resolve in resolvers:

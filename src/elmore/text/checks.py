@@ -42,7 +42,8 @@ def warnings_about(sentences: _Sentences, style: TextStyle) -> list[str]:
         found += _untokenised(sentences), _penn_style(sentences)
     if style.tokenizer != "characters" and not style.escape:
         found.append(_escaped(sentences))
-    if style.tokenizer != "characters" and not style.lowercase:
+    # Of what blanks divide nothing is known: a model of prepared text may never have seen a capital.
+    if style.tokenizer not in ("characters", "whitespace") and not style.lowercase:
         found.append(_lowercased(sentences))
     return [warning for warning in found if warning]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from elmore.errors import InputError, NotFound
-from elmore.text.reading import InputFormat, format_of
+from elmore.text.input_format import InputFormat, format_of
 
 
 class Inputs(NamedTuple):

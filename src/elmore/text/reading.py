@@ -11,18 +11,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, count
-from pathlib import Path, PurePath
-from typing import Literal, NamedTuple, get_args
+from pathlib import Path
+from typing import NamedTuple, get_args
 
 from elmore.errors import InputError, shortened
 from elmore.text.column_files import ColumnSentence, Row, column_sentences, conllu_sentences
+from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, read_paragraphs
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer, split_at_blanks
 from elmore.text_files import DecodingErrors, name_of, read_lines
-
-InputFormat = Literal["text", "tokenized", "conllu", "conll", "fasta"]
 
 
 class SourceSentence(NamedTuple):
@@ -75,26 +74,6 @@ def read_sentences(
     settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors, on_read=on_read)
     readers = (_reader(file, format or format_of(file), settings) for file in files)
     return _part(readers, part, parts, after, shortened([name_of(file) for file in files]))
-
-
-def format_of(path: str | Path) -> InputFormat:
-    """The format that the name of a file tells, packed or not.
-
-    >>> format_of("train.conllu.gz"), format_of("proteins.fa"), format_of("-")
-    ('conllu', 'fasta', 'text')
-    """
-    name = PurePath(path)
-    suffix = (name.with_suffix("") if name.suffix.lower() in (".gz", ".xz", ".bz2", ".zst") else name).suffix.lower()
-    return _FORMATS.get(suffix, "text")
-
-
-_FORMATS: dict[str, InputFormat] = {
-    ".conllu": "conllu",
-    ".conll": "conll",
-    ".fasta": "fasta",
-    ".fa": "fasta",
-    ".faa": "fasta",
-}
 
 
 class _Settings(NamedTuple):

@@ -15,13 +15,10 @@ spelling decide how much a word means.
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from elmore.errors import InputError
 from elmore.text.tokenizing import Tokenizer
-
-TokenStyle = Literal["moses", "penn"]
-TOKEN_STYLES: tuple[TokenStyle, ...] = ("moses", "penn")
 
 
 class ConvertedTokens(NamedTuple):

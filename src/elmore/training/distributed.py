@@ -20,7 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from elmore.devices import choose_device
-from elmore.errors import ElmoreError, InputError
+from elmore.errors import ElmoreError
 
 T = TypeVar("T")
 GROUP_KEY = "elmore/group"  # in torchrun's store, where the processes of one try agree on a name
@@ -159,14 +159,7 @@ def _is_loss_of_process(error: BaseException) -> bool:
 
 
 def process_device(asked: str | torch.device | None) -> torch.device:
-    """The device that this process trains on: of several GPUs each process of a host has its own."""
-    own = int(os.environ.get("LOCAL_RANK", "0"))
-    on_any_gpu = torch.cuda.is_available() and str(asked or "cuda") == "cuda"
-    if on_any_gpu and own >= (gpus := torch.cuda.device_count()):
-        raise InputError(
-            f"process {own + 1} of this host has no GPU of its own, for it has only {gpus}; start as many processes as "
-            "there are GPUs, or train on the CPU: --device cpu"
-        )
+    """The device that this process trains on, made the current one."""
     device = choose_device(asked)
     if device.type == "cuda":
         # Streams, events and kernels of our own go to the current one.

@@ -22,7 +22,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.seconds_per_step = 0.0
-        self._latest = 0  # steps of the latest stretch
+        self._longest = 0  # steps of the longest stretch
         self._stretches, self._seconds = 0, 0.0
 
     def next_stretch(self) -> int:
@@ -30,15 +30,15 @@ class Pace:
         if not self._stretches:
             return 1
         most = SECONDS_BETWEEN_PAUSES / max(self.seconds_per_step, 1e-9)
-        return max(int(min(2 * self._latest, most)), 1)
+        return max(int(min(2 * self._longest, most)), 1)
 
     def add(self, *, steps: int, seconds: float) -> None:
         """Count a stretch."""
-        self._latest, self.seconds_per_step = steps, seconds / steps
+        self._longest, self.seconds_per_step = max(self._longest, steps), seconds / steps
         self._stretches, self._seconds = self._stretches + 1, self._seconds + seconds
 
     @property
     def is_known(self) -> bool:
         """Whether an estimate can be made."""
         for_some_time = self._stretches >= ENOUGH_STRETCHES and self._seconds > ENOUGH_SECONDS
-        return self._latest >= ENOUGH_STEPS or for_some_time
+        return self._longest >= ENOUGH_STEPS or for_some_time

@@ -1,8 +1,8 @@
-"""Adam for tables of which an update touches few rows: a softmax over a sample of its classes, a table of words.
+"""Adam for tables of which a step touches few rows: a softmax over a sample of its classes, a table of words.
 
-Ordinary Adam lets its averages decay in every update. Of a row that has a gradient once in a thousand updates, the
+Ordinary Adam lets its averages decay in every step. Of a row that has a gradient once in a thousand steps, the
 average of squares has then all but vanished when the next gradient comes, and the row is thrown far: the rarer a word,
-the farther. Here a row's averages, and its count of updates, move only when the row has a gradient; other rows stay as
+the farther. Here a row's averages, and its count of steps, move only when the row has a gradient; other rows stay as
 they are, and cost next to nothing.
 """
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from elmore.kernels.selection import triton_runs_on
 
 
 class RowAdam(torch.optim.Optimizer):
@@ -53,7 +55,7 @@ class RowAdam(torch.optim.Optimizer):
 def _move(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
     lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
     table, slope, mean, square = (x.view(len(x), -1) for x in (parameter, gradient, state["mean"], state["square"]))
-    if parameter.is_cuda:
+    if triton_runs_on(parameter.device, parameter.dtype):
         from elmore.training import triton_row_adam
 
         triton_row_adam.move(table, slope, mean, square, state["steps"], lr=lr, betas=(beta1, beta2), eps=eps)

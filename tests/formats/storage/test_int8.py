@@ -12,8 +12,9 @@ from safetensors.torch import load_file, save_file
 from elmore import load
 from elmore.config import SMALL, ModelConfig, tensor_shapes
 from elmore.errors import FormatError
-from elmore.formats import Checkpoint, write_checkpoint
-from elmore.formats.storage.int8 import SCALE, dequantize, quantize
+from elmore.formats import Checkpoint, read_checkpoint, write_checkpoint
+from elmore.formats.storage.container import open_container
+from elmore.formats.storage.int8 import SCALE, Int8Tensor, dequantize, pack, quantize, unpack
 from elmore.model import Model, model_of, save
 from elmore.text.vocabulary import Vocabulary
 from reference.strategies import patiently, seeds
@@ -53,8 +54,8 @@ def random_tensors(seed: int) -> dict[str, torch.Tensor]:
 @given(seeds)
 def test_no_number_moves_by_more_than_half_a_step(seed):
     tensors = random_tensors(seed)
-    packed = quantize(tensors)
-    again = dequantize(packed)
+    packed = pack(quantize(tensors))
+    again = dequantize(unpack(packed))
     assert again.keys() == tensors.keys()
     for name, tensor in tensors.items():
         if name not in SCALES:
@@ -71,7 +72,7 @@ def test_no_number_moves_by_more_than_half_a_step(seed):
 
 
 def test_biases_stay_as_they_are_even_those_with_a_row_for_each_direction():
-    packed = quantize(random_tensors(1))
+    packed = pack(quantize(random_tensors(1)))
     assert {name for name in packed if packed[name].dtype == torch.int8} == set(SCALES)
     assert packed.keys() == SHAPES.keys() | {name + SCALE for name in SCALES}
 
@@ -82,7 +83,7 @@ def test_zeros_stay_zeros():
 
 def test_what_is_not_int8_passes_even_under_a_name_that_looks_like_a_scale():
     tensors = {"x": torch.ones(2), "x.scale": torch.ones(3), "y.scale": torch.ones(1)}
-    assert dequantize(tensors).keys() == tensors.keys()
+    assert unpack(tensors).keys() == tensors.keys()
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,7 @@ def test_what_is_not_int8_passes_even_under_a_name_that_looks_like_a_scale():
         torch.ones(2, 1),
         torch.ones(3, 2),
         torch.ones(1, 1).int(),
+        torch.ones(1, 1).double(),
         # Small in a file; multiplied, it would be eight terabytes.
         torch.ones(1).expand(2_000_000, 1_000_000),
     ],
@@ -102,7 +104,7 @@ def test_what_is_not_int8_passes_even_under_a_name_that_looks_like_a_scale():
 def test_scales_that_do_not_fit_are_refused_before_they_are_multiplied(scale):
     tensors = {"w": torch.ones(3, 4, dtype=torch.int8)} | ({} if scale is None else {"w.scale": scale})
     with pytest.raises(FormatError, match=r"w holds int8 numbers, and w\.scale is missing or does not fit"):
-        dequantize(tensors)
+        unpack(tensors)
 
 
 def random_model(config: ModelConfig, *, classes: int = 0) -> Model:
@@ -154,6 +156,29 @@ def test_it_takes_a_quarter_of_the_space_softmax_included(tmp_path: Path):
     assert torch.equal(softmax["bias"], exact["bias"])
     step = exact["weight"].abs().amax(dim=1, keepdim=True) / 127
     assert ((softmax["weight"] - exact["weight"]).abs() <= step * 0.5001).all()
+
+
+def test_a_checkpoint_read_from_int8_stays_int8_and_is_written_again_to_the_byte(tmp_path: Path, monkeypatch):
+    save(random_model(SMALL, classes=500), tmp_path / "small", format="folder-int8")
+    checkpoint = read_checkpoint(open_container(tmp_path / "small"))
+    stored = [*checkpoint.tensors.values(), *checkpoint.softmax().values()]
+    held = sum(part.nbytes for tensor in stored for part in (tensor if isinstance(tensor, Int8Tensor) else [tensor]))
+    exact = sum(4 * tensor.shape.numel() for tensor in stored)
+    assert 0.25 < held / exact < 0.26
+    # Not by way of float32, which would give back other bits of a scale here and there.
+    monkeypatch.setattr(Int8Tensor, "dequantize", None)
+    write_checkpoint(checkpoint, tmp_path / "again", format="folder-int8")
+    for file in ("model.safetensors", "softmax.safetensors"):
+        assert (tmp_path / "again" / file).read_bytes() == (tmp_path / "small" / file).read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["folder", "hdf5"])
+def test_a_checkpoint_in_int8_is_written_in_float32_where_the_format_wants_it(tmp_path: Path, tiny_model, kind):
+    save(tiny_model, tmp_path / "small", format="folder-int8")
+    write_checkpoint(read_checkpoint(open_container(tmp_path / "small")), tmp_path / "wide", format=kind)
+    expected = load(tmp_path / "small").network.state_dict()
+    for name, tensor in load(tmp_path / "wide").network.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
 
 
 def test_a_file_whose_scale_was_changed_is_refused_by_its_name(tmp_path: Path, tiny_model: Model):

@@ -1,4 +1,4 @@
-"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 that is dequantized."""
+"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 with finite scales."""
 
 import os
 import re
@@ -14,26 +14,34 @@ from torch import Tensor
 from elmore.errors import FormatError, error_context
 from elmore.formats.storage.archives import explain_read_errors
 from elmore.formats.storage.container import Container
-from elmore.formats.storage.int8 import dequantize
+from elmore.formats.storage.int8 import Int8Tensor, StoredTensor, dequantize, pack, unpack
 from elmore.formats.storage.tensor_checks import check_finite
 
 
 def read_tensors(container: Container, name: str) -> dict[str, Tensor]:
-    """All tensors of a file."""
+    """All tensors of a file, in float32."""
+    return dequantize(read_stored_tensors(container, name))
+
+
+def read_stored_tensors(container: Container, name: str) -> dict[str, StoredTensor]:
+    """All tensors of a file; those that are int8 stay so."""
     with explain_read_errors(name), error_context(name):
-        tensors = dequantize(_load(container, name))
+        tensors = unpack(_load(container, name))
         for key, tensor in tensors.items():
+            if isinstance(tensor, Int8Tensor):
+                check_finite(key, 127 * tensor.scale)
+                continue
             if tensor.dtype != torch.float32:
                 raise FormatError(f"{key} holds {tensor.dtype}; float32 is needed")
             check_finite(key, tensor)
         return tensors
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+def write_tensors(tensors: Mapping[str, StoredTensor], path: Path) -> None:
     path.touch()
     usual = path.stat().st_mode
     # Through NumPy, which does not mind tensors that share their memory.
-    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in pack(tensors).items()}
     try:
         save_file(arrays, path)
     except SafetensorError as error:

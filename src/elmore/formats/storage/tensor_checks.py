@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from elmore.errors import FormatError, shortened
+from elmore.formats.storage.int8 import StoredTensor
 
 
-def check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(tensors: Mapping[str, StoredTensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Compare a few tensors with what they should be; the error names what does not fit."""
     if tensors.keys() != shapes.keys():
         raise FormatError(f"holds {shortened(sorted(tensors)) or 'nothing'} where {' and '.join(shapes)} should be")

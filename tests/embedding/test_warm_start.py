@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmore import Embedder, load
-from elmore.embedding.warming import warmed
+from elmore.embedding.warm_start import with_warm_start
 from elmore.errors import InputError
 from elmore.model import save
 
@@ -15,7 +15,7 @@ TEXT = [["some", "text"], ["to", "warm", "up", "on"], []]
 
 def test_a_warm_model_starts_from_the_mean_of_its_states_and_keeps_that_when_saved(tmp_path: Path) -> None:
     cold = load("tiny-random")
-    warm = warmed(cold, TEXT, text_name="text.txt")
+    warm = with_warm_start(cold, TEXT, text_name="text.txt")
     network, state, states = cold.network, cold.start, []
     for words in TEXT:
         _, state = network(cold.batch([words]), state)
@@ -30,7 +30,7 @@ def test_a_warm_model_starts_from_the_mean_of_its_states_and_keeps_that_when_sav
 
 
 def test_a_warm_model_is_as_deterministic_as_a_cold_one() -> None:
-    model = Embedder(warmed(load("tiny-random"), TEXT, text_name="text.txt"))
+    model = Embedder(with_warm_start(load("tiny-random"), TEXT, text_name="text.txt"))
     alone = model.encode([["a", "b"]], layers="top")[0]
     cold = Embedder.from_pretrained("tiny-random").encode([["a", "b"]], layers="top")[0]
     assert np.abs(alone - cold).max() > 1e-3
@@ -40,10 +40,10 @@ def test_a_warm_model_is_as_deterministic_as_a_cold_one() -> None:
 
 def test_a_text_without_sentences_is_refused() -> None:
     with pytest.raises(InputError, match=r"empty\.txt holds no sentence"):
-        warmed(load("tiny-random"), [], text_name="empty.txt")
+        with_warm_start(load("tiny-random"), [], text_name="empty.txt")
 
 
 def test_two_warm_states_are_two_models() -> None:
     cold = load("tiny-random")
-    first, second = (warmed(cold, text, text_name="text.txt") for text in (TEXT, TEXT[:1]))
+    first, second = (with_warm_start(cold, text, text_name="text.txt") for text in (TEXT, TEXT[:1]))
     assert len({cold.fingerprint(), first.fingerprint(), second.fingerprint()}) == 3

@@ -16,7 +16,7 @@ from elmore.model import Model
 from elmore.network.state import State
 
 
-def warmed(model: Model, sentences: Iterable[Sequence[str]], *, text_name: str) -> Model:
+def with_warm_start(model: Model, sentences: Iterable[Sequence[str]], *, text_name: str) -> Model:
     """The model with a start state of its own: the mean of its states after each sentence, read one after another."""
     state = State.zeros(model.config).to(model.device)
     h, c = torch.zeros_like(state.h, dtype=torch.float64), torch.zeros_like(state.c, dtype=torch.float64)
