@@ -143,7 +143,9 @@ def test_a_training_from_its_first_file_to_its_model(tmp_path: Path, corpus: Cor
 
 def test_a_process_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     program = Path(__file__).with_name("killed_at_every_point.py")
-    ended = subprocess.run([sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
     assert ended.returncode == 0, ended.stderr
     killed = json.loads(ended.stdout)  # so many times
     assert killed.keys() == {"File", "Folder", "SpoolCommit", "TrainingCheckpoint", "RewoundLog"}

@@ -132,7 +132,7 @@ class EmbedJob:
                 spool.append(EmbeddedSentence(number, sentence.words, label, vectors.numpy(), digest))
                 progress.advance(1, len(sentence.words))
             # Before the next chunk, for which a large model works for minutes: not the time to lose this one.
-            if monotonic() > commit_due:
+            if self.resumable and monotonic() > commit_due:
                 spool.commit()
                 commit_due = monotonic() + COMMIT_SECONDS
         spool.commit()
