@@ -292,7 +292,10 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         megabytes(1),
     ],
     ("experiments/elmore-en/README.md", "{} epochs over {} million words took {} minutes"): training_sizes,
-    ("experiments/elmore-en/README.md", "The text is {} million words"): lambda: [million_words(1)],
+    ("experiments/elmore-en/README.md", "The text is {} million words in {} files"): lambda: [
+        million_words(1),
+        str(len(read(SHIPPED / "card.json")["extra"]["training"]["corpus"]["inputs"])),
+    ],
     ("experiments/elmore-en/README.md", "the mean of the states after {} sentences"): warm_sentences,
     ("experiments/elmore-en/README.md", "The median norm is {}, and {} % of them lie above {}"): gradient_norms,
 }

@@ -160,7 +160,7 @@ def measure(comparison: Comparison, fixtures: Path) -> dict[str, Any]:
     return {"program": comparison.program, "what": comparison.what, "numbers": numbers, "largest_difference": largest}
 
 
-if __name__ == "__main__":
+def main() -> None:
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else FIXTURES
     if not given.is_dir():
         raise SystemExit(f"{given}: no such folder; name the one with the fixtures")
@@ -170,3 +170,7 @@ if __name__ == "__main__":
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({**versions, **machine, "rows": found}, indent=2) + "\n")
     print(figures.parity())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,11 @@
-"""How fast a biLM is trained: tokens a second at each published size, everything included.
+"""How fast a biLM is trained: tokens a second at each published size.
 
     python benchmarks/pretrain.py PREPARED --size medium --rows 512 [--classes 793471] [--rounds 7] [--profile FILE]
 
 Reads real windows of a prepared corpus through the trainer itself: data loading, clipping and the optimizer's step are
-in the figure, which is the median of several rounds. On a GPU it also says what share of the measured peak of matrix
-products that is, and where the time goes. Prints one JSON line, and appends it to benchmarks/results/pretrain.jsonl.
+in the figure, which is the median of several rounds; rounds in which a CUDA graph is captured, once for each shape of
+window, are left out. On a GPU it also says what share of the measured peak of matrix products that is, and where the
+time goes. Prints one JSON line, and appends it to benchmarks/results/pretrain.jsonl.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """Fixtures that every test may ask for."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,20 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 @pytest.fixture(scope="session")
 def tiny() -> Embedder:
     """A small model with random weights: no meaning, all the mechanics."""
-    return Embedder.from_pretrained("tiny-random")
+    return Embedder.from_pretrained("tiny-random", device="cpu")
 
 
 @pytest.fixture(scope="session")
 def tiny_model() -> Model:
     return load("tiny-random")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    """Also where there is a GPU: tests that want one ask for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmore.devices.default_device", lambda: "cpu")
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,6 +31,7 @@ class Journal:
     folder: Path
     namings: list[Naming] = field(default_factory=list)
     _synced: dict[int, str] = field(default_factory=dict)
+    _listed: dict[Path, set[str]] = field(default_factory=dict)  # the names in a folder that outlast a power cut
 
     @property
     def targets(self) -> list[str]:
@@ -44,6 +45,8 @@ class Journal:
         for path in [self.folder, *self.folder.rglob("*")]:
             if path.stat().st_ino == number:
                 self._synced[number] = content(path)
+                if path.is_dir():
+                    self._listed[path] = {entry.name for entry in path.iterdir()}
                 for naming in self.namings:
                     naming.held |= path.is_dir() and (self.folder / naming.target).parent == path
 
@@ -60,6 +63,12 @@ class Journal:
                 neighbours_unsynced=[p.name for p in beside if p not in (source, target) and not self._is_synced(p)],
             )
         )
+
+    def lost_folders(self) -> list[str]:
+        """Folders in which something got a name, and which would not be there themselves after a power cut."""
+        folders = {folder for target in self.targets for folder in (self.folder / target).parents}
+        inside = [folder for folder in folders if folder != self.folder and folder.is_relative_to(self.folder)]
+        return [folder.name for folder in inside if folder.name not in self._listed.get(folder.parent, ())]
 
     def _is_synced(self, path: Path) -> bool:
         return self._synced.get(path.stat().st_ino) == content(path)
@@ -102,3 +111,4 @@ def assert_durable(journal: Journal) -> None:
     assert journal.namings, "nothing was written"
     assert [(naming.target, naming.unsynced) for naming in journal.namings if naming.unsynced] == []
     assert [naming.target for naming in journal.namings if not naming.held] == []
+    assert journal.lost_folders() == []

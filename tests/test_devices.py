@@ -3,10 +3,18 @@
 import pytest
 import torch
 
-from elmore import Embedder
+from elmore import Embedder, devices
 from elmore.devices import choose_device
 from elmore.errors import InputError
 from elmore.training.distributed import process_device
+
+# As it is; for other tests it is replaced.
+default_device = devices.default_device
+
+
+@pytest.fixture(autouse=True)
+def as_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "default_device", default_device)
 
 
 @pytest.fixture
@@ -40,8 +48,17 @@ def test_each_process_of_torchrun_has_a_gpu_of_its_own(gpus: list[torch.device],
 @pytest.mark.parametrize("choose", [choose_device, process_device, lambda name: Embedder.from_pretrained(device=name)])
 @pytest.mark.parametrize("name", ["abacus", "cuda:99", "meta:x"])
 def test_a_device_that_is_not_there_is_an_error_that_names_it(choose, name: str) -> None:
-    with pytest.raises(InputError, match=f"the device '{name}' cannot be used here; give cpu, cuda, cuda:1 or mps: "):
+    with pytest.raises(InputError, match=f"the device '{name}' cannot be used here: .*; give cpu"):
         choose(name)
+
+
+@pytest.mark.parametrize(("gpus", "mps", "offered"), [(0, False, "cpu"), (2, True, "cpu or cuda:0 or cuda:1 or mps")])
+def test_only_devices_that_are_here_are_offered(monkeypatch: pytest.MonkeyPatch, gpus: int, mps: bool, offered) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    with pytest.raises(InputError, match=f"cannot be used here: there is no such kind; give {offered}$"):
+        choose_device("abacus")
 
 
 def test_an_embedder_takes_the_gpu_by_itself_and_a_model_only_when_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from disk_journal import assert_durable, recorded
 from elmore import Embedder, load
@@ -21,6 +22,7 @@ from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.formats.token_embeddings import write_token_embeddings
 from elmore.model import save, token_embeddings_of
 from elmore.text.vocabulary import Vocabulary
+from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 from elmore.training.events import Progressed
 from small_runs import small_corpus, small_recipe, small_run
 
@@ -121,6 +123,13 @@ def test_a_file_of_vectors_in_the_layout_of_allennlp(tmp_path: Path, tiny: Embed
     assert_durable(journal)
 
 
+def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
+    with recorded(tmp_path) as journal:
+        TrainingCheckpoints(tmp_path / "run" / "checkpoints").save(1, Snapshot({"weight": torch.ones(3)}, {}))
+    assert journal.targets == ["run/checkpoints/step-00000001"]
+    assert_durable(journal)
+
+
 def test_a_training_from_its_first_file_to_its_model(tmp_path: Path, corpus: Corpus) -> None:
     with recorded(tmp_path) as journal:
         for event in (events := small_run(corpus, tmp_path / "run", small_recipe(**{"training.steps": 12}))):
@@ -134,7 +143,9 @@ def test_a_training_from_its_first_file_to_its_model(tmp_path: Path, corpus: Cor
 
 def test_a_process_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     program = Path(__file__).with_name("killed_at_every_point.py")
-    ended = subprocess.run([sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
     assert ended.returncode == 0, ended.stderr
     killed = json.loads(ended.stdout)  # so many times
     assert killed.keys() == {"File", "Folder", "SpoolCommit", "TrainingCheckpoint", "RewoundLog"}

@@ -9,7 +9,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_the_demo_tells_meanings_apart_and_shows_sameness_and_files() -> None:
-    ended = subprocess.run([sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
     assert ended.stderr == ""
     for word in ("bow", "play", "bank"):
         assert re.search(rf"^{word}, by its letters alone .*\n    {word} ×\d+ 1\.00, ", ended.stdout, re.MULTILINE)

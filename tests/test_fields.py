@@ -36,6 +36,8 @@ class Outer:
     other: Inner | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    boxes: tuple[Inner, ...] = ()
+    named: Mapping[str, Inner] = field(default_factory=dict)
     epochs: float = checked_field(1.0, instead_of="steps")
     steps: int = 0
 
@@ -54,6 +56,8 @@ FULL = {
     "other": {"height": 9},
     "numbers": {"é": 3},
     "extra": {"deep": [1, {"x": None}]},
+    "boxes": [{"width": 2}, {}],
+    "named": {"a": {"width": 2}},
     "epochs": 2,
     "steps": 7,
 }
@@ -74,6 +78,8 @@ def test_every_kind_of_field_is_read():
         other=Inner(height=9),
         numbers={"é": 3},
         extra={"deep": [1, {"x": None}]},
+        boxes=(Inner(width=2), Inner()),
+        named={"a": Inner(width=2)},
         epochs=2.0,
         steps=7,
     )
@@ -132,6 +138,8 @@ WRONG = [
     ({"inner": {"depth": 0}}, r"^unknown field inner\.depth; known are width, height$"),
     ({"inner": {"width": 9}}, r"^inner: wider than high$"),
     ({"numbers": {"a": "1"}}, r"^numbers is \{'a': '1'\}; it must be a table, each of it a whole number$"),
+    ({"boxes": [{}, {"width": 0}]}, r"^boxes\[1\]\.width is 0; it must be a whole number, at least 1$"),
+    ({"named": {"a": 3}}, r"^named\.a is 3; it must be a table of fields$"),
     ({"extra": []}, r"^extra is \[\]; it must be a table$"),
     ({"name": 99 * ["long"]}, r"^name is \['long', .*\.\.\.; it must be a string$"),
 ]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -13,15 +14,25 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-def script(name: str) -> ModuleType:
-    """A program of benchmarks/, to be asked."""
-    found = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *EXPERIMENT.glob("*.py")])
+
+
+def script(path: Path) -> ModuleType:
+    """A program, to be asked."""
+    found = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
 
 
-figures = script("figures")
+figures = script(ROOT / "benchmarks" / "figures.py")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_every_script_fits_the_package_as_it_is(path: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    assert script(path).main
 
 
 @pytest.mark.parametrize("page", figures.pages())
@@ -49,13 +60,13 @@ def test_every_comparison_with_the_original_programs_is_in_the_table(monkeypatch
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     rows = figures.read(figures.BENCHMARKS / "parity.json")["rows"]
     assert [(row["program"], row["what"]) for row in rows] == [
-        (c.program, c.what) for c in script("parity").COMPARISONS
+        (c.program, c.what) for c in script(ROOT / "benchmarks" / "parity.py").COMPARISONS
     ]
 
 
 def test_every_size_was_read_in_every_way(monkeypatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    equality = script("equality")
+    equality = script(ROOT / "benchmarks" / "equality.py")
     found = figures.read(figures.BENCHMARKS / "equality.json")["largest_difference"]
     assert {size: list(row) for size, row in found.items()} == {size: list(equality.WAYS) for size in equality.MODELS}
     assert {row["the same call twice"] for row in found.values()} == {0.0}
@@ -102,8 +113,7 @@ def test_the_card_of_the_model_inside_ends_as_the_log_of_its_training_does() -> 
     "path", [*ROOT.glob("benchmarks/results/*"), *EXPERIMENT.glob("results/*.json")], ids=lambda p: p.name
 )
 def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
-    scripts = [*ROOT.glob("benchmarks/*.py"), *EXPERIMENT.glob("*.py")]
-    writers = [one.name for one in scripts if one.name != "figures.py" and writes(one, path)]
+    writers = [one.name for one in SCRIPTS if one.name != "figures.py" and writes(one, path)]
     assert writers, f"no script writes {path.name}"
 
 

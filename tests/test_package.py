@@ -7,7 +7,9 @@ import elmore
 
 
 def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    ).stdout.strip()
 
 
 def test_everything_in_all_can_be_imported_and_nothing_else_is_offered() -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/layers.md", "docs/migrating.md", "docs/pretraining.md"]
+PAGES = ["README.md", "docs/layers.md", "docs/migrating.md", "docs/pretraining.md", "docs/text.md"]
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -59,6 +59,7 @@ def check_command(command: str, expected: str, *, where: str) -> None:
         check=False,
         # On the CPU, wherever this runs: a verb would say that it uses a GPU.
         env={**os.environ, "PATH": program, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        timeout=120,
     )
     assert doctest.OutputChecker().check_output(expected, ended.stdout, LOOSELY), f"{where}\nprinted\n{ended.stdout}"
 

@@ -1,8 +1,9 @@
 """Put the shipped model together: the trained weights in int8, with a card that has what was measured.
 
-    python experiments/elmore-en/finish.py TRAINED [--output src/elmore/models/elmore-en]
+    python experiments/elmore-en/finish.py [TRAINED] [--output src/elmore/models/elmore-en]
 
-TRAINED is the model of the run, with the start state it is to have (`elmore convert --warm`).
+TRAINED is the model of the run, with the start state it is to have (`elmore convert --warm`). Without it the weights
+that are shipped stay as they are, and only their card is written anew.
 """
 
 import argparse
@@ -11,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmore.config import ModelConfig
-from elmore.formats.card_file import read_about, with_about
+from elmore.formats import Card
+from elmore.formats.card_file import apply_card_file, read_card_file
+from elmore.formats.storage.json_files import write_json
 from elmore.model import load, save
 
 HERE = Path(__file__).parent
@@ -20,19 +23,27 @@ SHIPPED = HERE.parents[1] / "src" / "elmore" / "models" / "elmore-en"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trained")
+    parser.add_argument("trained", nargs="?")
     parser.add_argument("--output", type=Path, default=SHIPPED)
     arguments = parser.parse_args()
+    if arguments.trained is None:
+        write_json(described(load(arguments.output).card).to_dict(), arguments.output / "card.json")
+        print(f"wrote {arguments.output / 'card.json'}")
+        return
     model = load(arguments.trained)
-    measured = {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
-    training = dict(model.card.extra["training"])
-    shape = ModelConfig.from_dict(training["recipe"]["model"])
-    training["recipe"] = training["recipe"] | {"model": shape.to_dict()}  # in the words of this version
-    described = replace(model.card, extra=model.card.extra | {"training": training})
-    card = with_about(described, read_about(HERE / "about.toml") | {"measured": measured})
-    save(replace(model, card=card), arguments.output, format="folder-int8")
+    save(replace(model, card=described(model.card)), arguments.output, format="folder-int8")
     size = sum(path.stat().st_size for path in arguments.output.iterdir())
     print(f"wrote {arguments.output}: {size / 1e6:.1f} MB")
+
+
+def described(card: Card) -> Card:
+    """The card that the training wrote, with what about.toml says, and what was measured."""
+    training = dict(card.extra["training"])
+    shape = ModelConfig.from_dict(training["recipe"]["model"])
+    training["recipe"] = training["recipe"] | {"model": shape.to_dict()}  # in the words of this version
+    measured = {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
+    told = read_card_file(HERE / "about.toml") | {"measured": measured}
+    return apply_card_file(replace(card, extra=card.extra | {"training": training}), told)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Is text easier to predict when version 2 of the tokeniser cuts it? Total bits over the same characters, with each.
 
-    python experiments/tokenizer/compare.py [--model elmore-en] [--texts FOLDER] [--most 400] [--device cpu]
+    python experiments/tokenizer/compare.py [--model elmore-en] [--texts FOLDER] [--only NAME ...] [--most 400]
 
 Every evaluation text that comes raw (own-*.txt.xz in ../shared/data/text/eval unless --texts says otherwise) is split
 and tokenised with each version. The two find another number of words, so that perplexities do not compare; what the
 same characters cost, in bits, does: the sum of -log2 p over all words and ends of sentences, the mean of the two
 directions. Sentences are scored each from the fixed state, so that only those can differ that were cut in another way:
 these are scored, the first --most of a text. Words outside the vocabulary are counted over the whole text. Writes
-results/compare.json.
+results/compare.json, where texts that were not asked for keep what they had.
 """
 
 import argparse
@@ -44,18 +44,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="elmore-en")
     parser.add_argument("--texts", type=Path, default=TEXTS)
+    parser.add_argument("--only", nargs="*", help="names of texts, without .txt.xz")
     parser.add_argument("--most", type=int, default=400)
-    parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
-    model = load(arguments.model).to(arguments.device)
+    model = load(arguments.model)
     predictor = Predictor(model)
-    found = {}
+    found = json.loads(RESULTS.read_text())["texts"] if RESULTS.exists() else {}
     for path in sorted(arguments.texts.glob("own-*.txt.xz")):
         name = path.name.removesuffix(".txt.xz")
+        if name not in (arguments.only or [name]):
+            continue
         found[name] = compare(list(cuts(path, model.card.text)), predictor, most=arguments.most)
         print(f"{name:<16}", json.dumps(found[name]), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"model": arguments.model, "most": arguments.most, "texts": found}, indent=2) + "\n")
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({"model": arguments.model, "texts": found}, indent=2) + "\n")
 
 
 def cuts(path: Path, style: TextStyle) -> Iterator[Cut]:

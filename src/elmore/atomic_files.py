@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from elmore.errors import ElmoreError, InputError, NotFound, shortened
+from elmore.errors import ElmoreError, InputError, shortened
+from elmore.output_paths import check_folder_of
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise InputError(f"{path}: is a folder; name a file to write")
     if target.exists() and not target.is_file():
         raise InputError(f"{path}: is not a plain file, and only a plain file can be written whole or not at all")
-    _check_parent(target, path)
+    check_folder_of(path)
     temporary = _beside(target, "part")
     with _explained(path, temporary, target):
         try:
@@ -60,7 +61,7 @@ def atomic_write_folder(path: str | Path, *, replaces: Collection[str] = ()) -> 
     target = Path(path).resolve()
     if target.exists() and not target.is_dir():
         raise InputError(f"{path}: is a file; name a folder to write")
-    _check_parent(target, path)
+    check_folder_of(path)
     temporary, aside = _beside(target, "part"), _beside(target, "old")
     with _explained(path, temporary, target):
         if target.exists() and (others := sorted({entry.name for entry in target.iterdir()} - set(replaces))):
@@ -79,9 +80,12 @@ def atomic_write_folder(path: str | Path, *, replaces: Collection[str] = ()) -> 
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _check_parent(target: Path, path: str | Path) -> None:
-    if not target.parent.is_dir():
-        raise NotFound(f"{path}: the folder {target.parent} does not exist; make it first")
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing; what is put on disk inside of it can then be found again."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _flush(folder.parent)
 
 
 def _beside(target: Path, kind: str) -> Path:
@@ -116,6 +120,18 @@ def _rename_folder(temporary: Path, target: Path, aside: Path) -> None:
         raise
 
 
+def cannot_be_written(path: str | Path, error: OSError) -> ElmoreError:
+    """The system's refusal to write here as a sentence, with what can be done about it.
+
+    >>> cannot_be_written("vectors.h5", OSError(errno.ENOSPC, "No space left on device"))
+    ElmoreError('vectors.h5: cannot be written: No space left on device; free some space, or write elsewhere')
+    """
+    # In the system's words, for libraries have their own.
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    remedy = f"; {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else ""
+    return ElmoreError(f"{path}: cannot be written: {reason}{remedy}")
+
+
 _REMEDIES = {
     errno.ENOSPC: "free some space, or write elsewhere",
     errno.EDQUOT: "free some space, or write elsewhere",
@@ -138,5 +154,4 @@ def _explained(path: str | Path, temporary: Path, target: Path) -> Iterator[None
         ours = str(error.filename or "").startswith((str(temporary), str(target)))
         if not (full or ours):
             raise
-        remedy = f"; {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else ""
-        raise ElmoreError(f"{path}: cannot be written: {error.strerror or error}{remedy}") from error
+        raise cannot_be_written(path, error) from error

@@ -23,7 +23,7 @@ PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7
 
 @dataclass(frozen=True, kw_only=True)
 class CharacterConfig:
-    """How a word is read letter by letter."""
+    """How a word is read character by character."""
 
     alphabet: AlphabetName = "bytes"
     n_characters: int = checked_field(261, at_least=1)  # rows of the table; 261 for bytes: 256 and five marks

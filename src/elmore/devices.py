@@ -22,20 +22,25 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     device(type='cpu')
     """
     try:
-        device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(asked or default_device())
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", _own_gpu())
         # Only work on it tells whether it is there.
         torch.empty(0, device=device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        # For an unknown kind torch lists all that anybody ever built it for.
-        reason = str(error).splitlines()[0]
+        # For an unknown kind torch lists all that anybody ever built it for; for a GPU, how to install its driver.
+        reason = str(error).splitlines()[0].split(". ")[0].rstrip(".")
         reason = "there is no such kind" if reason.startswith("Expected one of") else reason
         raise InputError(
-            f"the device {str(asked or 'cuda')!r} cannot be used here; give cpu, cuda, cuda:1 or mps: {reason}"
+            f"the device {str(asked or 'cuda')!r} cannot be used here: {reason}; give {' or '.join(_usable())}"
         ) from None
     return device
+
+
+def default_device() -> str:
+    """The kind of device that serves when none is asked for."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def allow_forked_process(device: torch.device = CPU) -> None:
@@ -61,3 +66,10 @@ def _own_gpu() -> int:
             "as there are GPUs, or stay on the CPU: --device cpu"
         )
     return own
+
+
+def _usable() -> list[str]:
+    """The devices there are here, by the names to ask for them."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *(f"cuda:{number}" for number in range(gpus)), *mps]

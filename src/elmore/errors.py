@@ -84,3 +84,13 @@ def shortened(names: list[str], most: int = 5) -> str:
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def count(number: int, what: str) -> str:
+    """A number with its noun, for a message; the noun may come as the plural that a key of JSON is.
+
+    >>> count(1, "sentence"), count(1200, "word"), count(1, "skipped_files")
+    ('1 sentence', '1,200 words', '1 skipped file')
+    """
+    noun = what.replace("_", " ").removesuffix("s")
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

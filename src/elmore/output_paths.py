@@ -30,8 +30,7 @@ def check_output(
     elmore.errors.InputError: ...text.txt: is an input, and would be replaced by the output; name another file to write
     """
     target = Path(path)
-    if not target.resolve().parent.is_dir():
-        raise NotFound(f"{path}: the folder {target.parent} does not exist; make it first")
+    check_folder_of(path)
     if any(_is_same(target, source) for source in inputs):
         raise InputError(f"{path}: is an input, and would be replaced by the output; name another file to write")
     if force or not target.exists() or (target.is_dir() and not any(target.iterdir())):
@@ -42,6 +41,15 @@ def check_output(
     raise InputError(
         f"{path}: is there already{whose}; choose another name, or replace it with --force (in Python: force=True)"
     )
+
+
+def check_folder_of(path: str | Path) -> None:
+    """Refuse to write into a folder that does not exist."""
+    target = Path(path)
+    # A link is written through, so it is the folder it leads to that counts.
+    folder = (target.resolve() if target.is_symlink() else target).parent
+    if not folder.is_dir():
+        raise NotFound(f"{path}: the folder {folder} does not exist; make it first")
 
 
 def _is_same(target: Path, source: str | Path) -> bool:

@@ -18,14 +18,19 @@ from elmore.progress import Progress
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `elmore`, as the shell would find it, in a line of shell."""
     line = re.sub(r"\belmore\b", f"{sys.executable} -m elmore", command, count=1)
     return subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        timeout=120,
     )
 
 
@@ -44,7 +49,10 @@ def test_the_installed_program_and_the_module_are_the_same() -> None:
     program = Path(sys.executable).with_name("elmore")
     runs = [[sys.executable, "-m", "elmore", "--version"]] + ([[str(program), "--version"]] if program.exists() else [])
     for command in runs:
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"elmore {__version__}\n"
+        assert (
+            subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+            == f"elmore {__version__}\n"
+        )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)])

@@ -58,7 +58,7 @@ def test_the_script_asks_the_program(elmore, shell: str) -> None:
 
 def test_bash_accepts_its_script(elmore) -> None:
     script = elmore("completion", "bash").out
-    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False, timeout=120).returncode == 0
 
 
 def test_another_shell_is_wrong_usage(elmore) -> None:

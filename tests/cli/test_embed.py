@@ -372,5 +372,5 @@ class TestStopped:
             assert other.stdout.readline() == b"held\n"
             ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS)
             assert (ended.code, "another process is at work on it" in ended.err) == (1, True)
-            other.communicate(b"\n")
+            other.communicate(b"\n", timeout=60)
         assert elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS).code == 0

@@ -54,8 +54,8 @@ def test_it_tells_what_was_written_and_what_was_left_out(text, tmp_path):
     lines = result.stderr.splitlines()
     assert lines[0] == f"wrote {tmp_path / 'out'}: 8 distinct words, a vocabulary of 9 words"
     assert f"train: 2 documents, 2 sentences, {parts['train']['tokens']} tokens, 0.00% of them <UNK>" in lines[1]
-    assert "heldout: 1 documents, 1 sentences," in lines[2]
-    assert lines[3] == "  left out: 1 boundary words: <S> and </S> in the text would be read as boundaries of sentences"
+    assert "heldout: 1 document, 1 sentence," in lines[2]
+    assert lines[3] == "  left out: 1 boundary word: <S> and </S> in the text would be read as boundaries of sentences"
 
 
 def test_quiet_says_nothing(text, tmp_path):

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,14 +31,31 @@ def whole(corpus, tmp_path_factory):
     return losses(folder)
 
 
-def begun(corpus, folder: Path, *options: object, **settings: object) -> subprocess.Popen:
+# Whoever runs the tests in the background has them ignore Ctrl-C, and with them all that they start.
+LAUNCHER = """
+import os, resource, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+if largest := int(sys.argv[1]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@contextmanager
+def begun(corpus, folder: Path, *options: object, largest_file: int = 0) -> Iterator[subprocess.Popen]:
+    """A run as a program of its own, which does not outlive the block; it may not take for ever either."""
     arguments = (*OPTIONS, "--steps", STEPS, "--log-every", 1, "--checkpoint-every", 7, *options)
     command = elmore_command("pretrain", corpus.path, "-o", folder, *arguments)
-    return subprocess.Popen(command, env=ENVIRONMENT, text=True, stderr=subprocess.PIPE, **settings)
+    launched = [sys.executable, "-c", LAUNCHER, str(largest_file), *command]
+    with subprocess.Popen(launched, env=ENVIRONMENT, text=True, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_for_step(number: int, folder: Path, process: subprocess.Popen) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while not (folder / "log.jsonl").exists() or len(losses(folder)) < number:
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < until
@@ -70,7 +89,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
     with begun(corpus, folder, "--training.steps", "100000") as process:
         wait_for_step(3, folder, process)
         process.send_signal(signal.SIGINT)
-        told = process.stderr.read()
+        told = process.communicate(timeout=120)[1]
     assert process.returncode == 130
     last = max(losses(folder))
     assert told.splitlines()[-1] == (
@@ -81,14 +100,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
 
 
 def test_a_full_disk_ends_it_with_a_clear_error_and_a_usable_checkpoint(corpus, tmp_path):
-    import resource
-
     # Enough for the first checkpoint, but not for one with the optimizers' memory.
-    limit = 60_000
-    with begun(
-        corpus, tmp_path / "run", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    ) as process:
-        told = process.stderr.read()
+    with begun(corpus, tmp_path / "run", largest_file=60_000) as process:
+        told = process.communicate(timeout=120)[1]
     assert process.returncode == 1
     *_, remedy, error = told.splitlines()
     assert error.startswith(f"elmore: {tmp_path / 'run' / 'checkpoints' / 'step-'}")

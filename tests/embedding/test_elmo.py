@@ -133,7 +133,7 @@ def test_boundaries_are_kept_when_asked() -> None:
     torch.testing.assert_close(kept.mixed[0][:, 1:5][inside.mask], inside.mixed[0][inside.mask])
 
 
-def test_normalisation_counts_the_boundaries_as_the_peers_do(tiny: Embedder) -> None:
+def test_normalisation_counts_the_boundaries_as_allennlp_does(tiny: Embedder) -> None:
     elmo = Elmo.from_pretrained("tiny-random", mixes=[LayerMix(3, normalize="masked-batch")]).eval()
     layers = tiny.layers(tiny.batch(SENTENCES))
     normal = normalize_masked_batch(layers.stack(boundaries=True), layers.mask(boundaries=True)).mean(dim=0)

@@ -57,7 +57,7 @@ def test_what_is_wrong_is_said_before_a_model_is_made(text: Path) -> None:
 
 def test_what_is_passed_over_in_a_folder_is_said(text: Path, tiny: Embedder) -> None:
     text.with_name("notes.docx").write_text("not read")
-    with pytest.warns(InputWarning, match="passed over: 1 skipped files, 1 repeated files"):
+    with pytest.warns(InputWarning, match="passed over: 1 skipped file, 1 repeated file$"):
         summary = embed_file([text.parent, text], text.with_name("v.npz"), model=tiny)
     assert summary.sentences == 2
 

@@ -105,7 +105,7 @@ def test_a_stream_is_read_in_bounded_pieces(tiny: Embedder) -> None:
     endless = tiny.encode_iter(sentences(), batch_tokens=100)
     for _ in range(1000):
         next(endless)
-    # Each sentence is five positions with its boundaries: at most one window is read ahead, and the sample checked.
+    # Each sentence is five positions with its boundaries: at most one chunk is read ahead, and the sample checked.
     assert taken <= 1000 + 100 * stream.BATCHES_AHEAD / 5 + 200
 
 

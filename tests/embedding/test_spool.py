@@ -40,7 +40,7 @@ def open_spool(folder):
 
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def sentence(number: int, words: int = 2) -> EmbeddedSentence:
@@ -249,10 +249,19 @@ def test_a_disk_that_is_full_is_said_so_and_the_last_commit_stands(tmp_path: Pat
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(spool.columns["tokens"], "write", full)
-        with pytest.raises(ElmoreError, match=r"No space left on device.*the same job goes on from here"):
+        with pytest.raises(ElmoreError, match="free some space, or write elsewhere; what is done is kept, and the"):
             spool.append(sentence(1))
     with Spool(tmp_path / "s", JOB, dim=4) as spool:
         assert numbers_in(spool) == [0]
+
+
+def test_a_folder_that_cannot_be_made_is_said_so_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+    def refused(path: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(ElmoreError, match=r"s: cannot be written: Permission denied; choose a place you may write to$"):
+        Spool(tmp_path / "s", JOB, dim=4)
 
 
 def test_nobody_elses_folder_is_used_or_removed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="looks at proces
 
 def elmore(*arguments: object, **options: object) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "elmore", *map(str, arguments)]
-    environment = {"OMP_NUM_THREADS": "1", "PATH": ""}
+    environment = {"OMP_NUM_THREADS": "1", "PATH": "", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, **options)
 
 
@@ -45,19 +45,19 @@ def test_a_killed_job_goes_on_where_it_was_and_gives_the_same_file(tmp_path: Pat
     while not committed(target) and monotonic() < deadline:
         sleep(0.05)
     killed.send_signal(signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
+    assert killed.wait(timeout=60) == -signal.SIGKILL
     killed.stderr.close()
     done = committed(target)
     assert 0 < done < 60_000
     assert not target.exists()
 
     resumed = elmore("embed", text, "-o", target, *arguments)
-    said = resumed.communicate()[1]
+    said = resumed.communicate(timeout=300)[1]
     assert resumed.returncode == 0
     assert f"wrote {target}: 60,000 sentences ({done:,} of them by an earlier try)" in said
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["text.txt", "vectors.npz"]
 
-    assert elmore("embed", text, "-o", whole, *arguments, "-q").communicate()[1] == ""
+    assert elmore("embed", text, "-o", whole, *arguments, "-q").communicate(timeout=300)[1] == ""
     with open_vectors(target) as ours, open_vectors(whole) as expected:
         assert len(ours) == len(expected) == 60_000
         for number in range(0, 60_000, 997):
@@ -78,7 +78,8 @@ def peak_megabytes(text: Path, target: Path) -> float:
         capture_output=True,
         text=True,
         check=True,
-        env={"OMP_NUM_THREADS": "1", "PATH": ""},
+        env={"OMP_NUM_THREADS": "1", "PATH": "", "CUDA_VISIBLE_DEVICES": ""},
+        timeout=120,
     )
     # Kilobytes on Linux, bytes on a Mac.
     return int(ended.stdout) / (2**20 if sys.platform == "darwin" else 2**10)

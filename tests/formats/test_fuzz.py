@@ -61,7 +61,7 @@ def test_the_undamaged_models_are_read(models: Path) -> None:
 def read_damaged(models: Path, *, start: int, count: int) -> Counter[str]:
     """Have a child read so many damaged models; how many of each kind were read, and how many refused."""
     command = [sys.executable, __file__, str(models), str(start), str(count)]
-    child = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+    child = subprocess.run(command, capture_output=True, text=True, check=False, errors="replace", timeout=120)
     *cases, last = child.stdout.splitlines() or [""]
     assert child.returncode == 0, f"case {last or cases[-1:]} ended the process: {child.stderr[-3000:]}"
     outcomes: Counter[str] = Counter(json.loads(last))

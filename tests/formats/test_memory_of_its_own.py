@@ -11,6 +11,7 @@ from torch import Tensor
 from elmore import load
 from elmore.formats import Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import FileContainer, open_container
+from elmore.formats.storage.int8 import Int8Tensor
 from elmore.formats.storage.torch_files import load_tensors
 from elmore.model import Model, save
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
@@ -44,11 +45,18 @@ def test_a_model(tmp_path: Path, tiny_model: Model, format_name: str) -> None:
 
 
 def parts(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """All tensors of a checkpoint; of one in int8 its numbers and its scales."""
+    whole = {
+        "model": checkpoint.tensors,
+        "softmax": checkpoint.softmax(),
+        "start": checkpoint.start,
+        "mixes": checkpoint.mixes,
+    }
     return {
-        **checkpoint.tensors,
-        **{f"softmax.{name}": tensor for name, tensor in checkpoint.softmax().items()},
-        **{f"start.{name}": tensor for name, tensor in checkpoint.start.items()},
-        **{f"mixes.{name}": tensor for name, tensor in checkpoint.mixes.items()},
+        f"{part}.{name}.{number}": piece
+        for part, tensors in whole.items()
+        for name, tensor in tensors.items()
+        for number, piece in enumerate(tensor if isinstance(tensor, Int8Tensor) else [tensor])
     }
 
 

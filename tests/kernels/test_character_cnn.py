@@ -130,7 +130,7 @@ def test_gradients_are_the_same_bits_every_time_on_several_threads():
         "first = gradient()\n"
         "print(all(torch.equal(gradient(), first) for _ in range(30)))\n"
     )
-    answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120)
     assert answer.stdout.strip() == "True"
 
 

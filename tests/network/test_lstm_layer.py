@@ -120,4 +120,17 @@ def test_a_copy_prepares_for_itself(layer, copied):
     twin = copied(layer)
     twin.bias.add_(1)
     assert torch.equal(bias_of(twin, counting), bias_of(layer, counting) + 1)
-    assert len(pickle.dumps(layer)) == len(pickle.dumps(twin))
+
+
+class Uncopied:
+    """A prepared form that cannot leave its process."""
+
+    def __reduce_ex__(self, _protocol: int) -> str:
+        raise AssertionError("the prepared form is copied along")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_the_prepared_form_is_not_copied_along(layer, copied):
+    run = kernels_named("torch").recurrence.run
+    assert isinstance(layer.prepared(Recurrence(lambda *_: Uncopied(), run), torch.float32), Uncopied)
+    copied(layer)

@@ -39,7 +39,10 @@ def test_wrapped_prose_is_known_at_every_usual_width(width):
         ["One line."] * 3,
         [PROSE] * 10,
         SENTENCES * 20,
+        # Full lines, as long as each other: only that each is finished, or begins anew, tells.
+        ["it was a bright cold day in april, and the clocks struck ."] * 20,
         TITLES * 20,
+        ["The Origin of Species by Means of Natural Selection"] * 20,
         ["word", "another", "third"] * 20,
         ["Roses are red,", "violets are blue,", "sugar is sweet,", "and so are you."] * 10,
         textwrap.wrap(PROSE, 20) * 3,

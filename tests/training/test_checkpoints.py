@@ -150,7 +150,7 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(checkpoints):
         "checkpoints.TrainingCheckpoints(Path(sys.argv[1])).save(2, checkpoints.Snapshot({}, {}))\n"
     )
     checkpoints.save(1, snapshot(1.0))
-    subprocess.run([sys.executable, "-c", killed, str(checkpoints.folder)], check=False)
+    subprocess.run([sys.executable, "-c", killed, str(checkpoints.folder)], check=False, timeout=120)
     assert len(names(checkpoints.folder)) == 2
     assert checkpoints.newest().progress["step"] == 1
     checkpoints.save(3, snapshot(3.0))
@@ -172,7 +172,7 @@ def test_a_disk_that_takes_no_more_is_told_in_a_sentence_and_the_last_one_stays(
     )
     checkpoints.save(1, snapshot(1.0))
     command = [sys.executable, "-c", too_large, str(checkpoints.folder)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     assert "step-00000002: cannot be written: File too large" in answer.stdout
     assert names(checkpoints.folder) == ["step-00000001"]
     assert checkpoints.newest().progress["step"] == 1

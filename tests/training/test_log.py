@@ -54,7 +54,7 @@ def test_a_last_line_that_was_cut_short_is_left_out(log):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
 def test_a_full_disk_is_told_in_a_sentence():
     log = JsonLog(Path("/dev/full"))
-    with pytest.raises(ElmoreError, match="/dev/full: cannot be written: No space left on device"):
+    with pytest.raises(ElmoreError, match="/dev/full: cannot be written: No space left on device; free some "):
         log.write(step=1, loss=1.0)
     log.close()
 

@@ -11,9 +11,9 @@ import click
 from elmore.cli.command import COMPUTING, FILE, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
-from elmore.cli.verbosity import Verbosity, count
+from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
-from elmore.errors import InputError
+from elmore.errors import InputError, count
 from elmore.text.input_format import format_of
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def embed(
             paragraphs=text.paragraphs,
             language=text.language,
             tokenizer=text.tokenizer,
+            token_style=text.token_style,
             errors=text.errors,
             shard=_shard(shard),
             layout=allennlp.name,

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from elmore.cli.command import option, verb
 from elmore.cli.model_options import ModelChoice, model_argument
-from elmore.cli.verbosity import Verbosity, count
+from elmore.cli.verbosity import Verbosity
+from elmore.errors import count
 from elmore.version import __version__
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
+from elmore.errors import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -166,7 +167,7 @@ def _lines(
         how = f"carried on in {rows} rows that take {passage} sentences at a time"
     each = {"forward": found.forward, "backward": found.backward}
     return [
-        ("tokens", f"{found.tokens:,} ({counted}), in {found.sentences:,} sentences"),
+        ("tokens", f"{found.tokens:,} ({counted}), in {count(found.sentences, 'sentence')}"),
         ("<UNK>", f"{found.unknown:.2%}"),
         ("state", how),
         *((name, "none: the model reads one way" if x is None else f"{x:.2f}") for name, x in each.items()),

@@ -9,7 +9,7 @@ from elmore.cli.command import INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
-from elmore.errors import InputError
+from elmore.errors import InputError, count
 from elmore.text.input_format import CorpusFormat
 from elmore.text.paragraphs import Paragraphs
 from elmore.text_files import DecodingErrors
@@ -120,17 +120,19 @@ def prepare(
 def _summary(corpus: "Corpus") -> str:
     manifest = corpus.manifest
     words, classes = len(corpus.types) - 2, len(corpus.vocabulary)
-    lines = [f"wrote {corpus.path}: {words:,} distinct words, a vocabulary of {classes:,} words"]
+    lines = [f"wrote {corpus.path}: {count(words, 'distinct word')}, a vocabulary of {classes:,} words"]
     for name, part in manifest.parts.items():
         lines.append(
-            f"  {name}: {part.documents:,} documents, {part.sentences:,} sentences, {part.tokens:,} tokens, "
+            f"  {name}: {count(part.documents, 'document')}, {count(part.sentences, 'sentence')}, "
+            f"{count(part.tokens, 'token')}, "
             f"{part.unknown_share:.2%} of them <UNK>"
         )
     for name, drop in manifest.dropped.items():
-        lines.append(f"  left out: {drop['count']:,} {name.replace('_', ' ')}: {drop['why']}")
+        lines.append(f"  left out: {count(drop['count'], name)}: {drop['why']}")
     for name, change in manifest.changed.items():
         lines.append(
-            f"  {name.replace('_', ' ')}: {change['types']:,} types, {change['tokens']:,} tokens: {change['why']}"
+            f"  {name.replace('_', ' ')}: {count(change['types'], 'type')}, {count(change['tokens'], 'token')}: "
+            f"{change['why']}"
         )
     return "\n".join(lines)
 

@@ -10,7 +10,8 @@ import click
 from elmore.cli.command import SOURCE, argument, force_option, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
-from elmore.cli.verbosity import Verbosity, count
+from elmore.cli.verbosity import Verbosity
+from elmore.errors import count
 
 
 @verb()

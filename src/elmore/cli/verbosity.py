@@ -38,12 +38,3 @@ class Verbosity:
         """A line for the user who asked for more."""
         if self.verbose and not self.quiet:
             print(text, file=sys.stderr)
-
-
-def count(number: int, what: str) -> str:
-    """A number with its noun.
-
-    >>> count(1, "sentence"), count(1200, "word")
-    ('1 sentence', '1,200 words')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

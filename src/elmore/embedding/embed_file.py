@@ -10,13 +10,13 @@ from elmore.embedding.embedder import Embedder
 from elmore.embedding.encode_options import DtypeArgument, StateName
 from elmore.embedding.job import EmbedJob, EmbedSummary, Layout
 from elmore.embedding.layer_choice import LayersArgument
-from elmore.errors import InputWarning
+from elmore.errors import InputWarning, count
 from elmore.model import Model
 from elmore.progress import progress_bar
 from elmore.text.input_format import InputFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.style import TokenizerName
+from elmore.text.style import TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors, total_bytes
 
 AnyPath = str | PathLike[str]
@@ -35,6 +35,7 @@ class EmbedArguments(TypedDict, total=False):
     paragraphs: Paragraphs | None
     language: str | None
     tokenizer: TokenizerName | None
+    token_style: TokenStyle
     errors: DecodingErrors
     shard: tuple[int, int] | None
     layout: Layout
@@ -70,7 +71,7 @@ def embed_file(
     given = [source] if isinstance(source, str | PathLike) else source
     inputs = find_inputs([fspath(each) for each in given])
     if inputs.dropped:
-        passed_over = ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in inputs.dropped.items())
+        passed_over = ", ".join(count(number, what) for what, number in inputs.dropped.items())
         warnings.warn(f"of what was named, some is passed over: {passed_over}", InputWarning, stacklevel=2)
     job = EmbedJob(sources=tuple(inputs.files), **options)
     # Before a model is loaded: a wrong file name should not cost minutes.

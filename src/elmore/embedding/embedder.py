@@ -16,6 +16,7 @@ from torch import Tensor
 from elmore.defaults import DEFAULT_BATCH_TOKENS
 from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
+from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
 from elmore.embedding.html_repr import html_table
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
@@ -28,6 +29,9 @@ from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 from elmore.text.brackets import find_bracketed
 from elmore.text.checks import warnings_about
+from elmore.text.paragraphs import Paragraphs
+from elmore.text.splitting import split_text
+from elmore.text.style import TokenStyle
 from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")
@@ -42,14 +46,15 @@ class _EncodeArguments(TypedDict, total=False):
     dtype: DtypeArgument
     batch_tokens: int
     batch_size: int | None
+    token_style: TokenStyle
     show_progress_bar: bool | None
 
 
 class Embedder:
     """Gives every word the vector it has in its sentence.
 
-    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. The
-    same call gives the same bits; in another batch the last digits may differ, by 5e-6 at most on a CPU in float32.
+    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. On a
+    CPU in float32 the same call gives the same bits, another batch up to 6e-6 more or less (measured: docs/layers.md).
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
@@ -139,6 +144,16 @@ class Embedder:
         """
         return self.tokenizer.tokenize(text)
 
+    def split(self, text: str, *, paragraphs: Paragraphs | None = None) -> list[str]:
+        """Cut a text into sentences, which `encode` takes.
+
+        Every line is a paragraph, or hard-wrapped lines go on until a blank one; None finds out.
+
+        >>> Embedder.from_pretrained("tiny-random").split("Dr. Smith took a bow. Why?")
+        ['Dr. Smith took a bow.', 'Why?']
+        """
+        return [sentence.text for sentence in split_text(text, style=self.model.card.text, paragraphs=paragraphs)]
+
     @overload
     def encode(self, sentences: str, **options: Unpack[_EncodeArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
     @overload
@@ -152,20 +167,28 @@ class Embedder:
         dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
-        show_progress_bar: bool | None = False,
+        token_style: TokenStyle = "moses",
+        show_progress_bar: bool | None = False,  # a ninth argument: each is an option of its own, which users name
     ) -> Vectors | list[Vectors]:
         """The vectors of each sentence, in the caller's order; a single string gives a single array.
 
         A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
         "top" or a number for arrays of (words, dim), "all" or several numbers for (layers, words, dim).
         `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP and bilm-tf do; then
-        `batch_size` (64) changes the numbers.
+        `batch_size` (64) changes the numbers. `token_style="penn"` turns given tokens of that style (do n't, -LRB-)
+        into the model's words; each token still gets one vector, the mean over its words.
         """
         if not isinstance(sentences, Iterable):
             raise InputError(f"encode takes a string or a list of sentences; given was {sentences!r}")
         items = [sentences] if isinstance(sentences, str) else list(sentences)
         stream = self.encode_iter(
-            items, layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            items,
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         vectors = []
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
@@ -183,12 +206,18 @@ class Embedder:
         dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
+        token_style: TokenStyle = "moses",
     ) -> Iterator[Vectors]:
         """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
         options = EncodeOptions(
-            layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options)
         return (item.vectors.numpy() for chunk in chunks for item in chunk)
@@ -202,6 +231,7 @@ class Embedder:
         dtype: DtypeArgument = "float32",
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
+        token_style: TokenStyle = "moses",
     ) -> list[Tensor]:
         """As `encode`, as tensors that stay where the network runs.
 
@@ -211,7 +241,12 @@ class Embedder:
         if isinstance(sentences, str):
             raise InputError("encode_tensors takes a list of sentences; put the string into a list")
         options = EncodeOptions(
-            layers=layers, state=state, dtype=dtype, batch_tokens=batch_tokens, batch_size=batch_size
+            layers=layers,
+            state=state,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            token_style=token_style,
         )
         chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options, device=self.device)
         return [item.vectors for chunk in chunks for item in chunk]
@@ -231,10 +266,13 @@ class Embedder:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
         encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
-        items = self._checked_once(sentences)
+        items = self._checked_once(prepare_sentences(sentences, self.tokenizer, options.token_style))
         if options.carried_rows:
-            return encoder.encode_carrying_state(items, batch_size=options.carried_rows)
-        return encoder.encode_from_fixed_state(items, batch_tokens=options.batch_tokens, batch_size=options.batch_size)
+            chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
+        else:
+            size, rows = options.batch_tokens, options.batch_size
+            chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
+        return ([as_given(item) for item in chunk] for chunk in chunks)
 
     def encode_sentences(
         self,
@@ -306,26 +344,20 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _checked_once(self, sentences: Iterable[tuple[Sentence, T]]) -> Iterator[SentenceItem[T]]:
-        """Find the words of sentences, and once in this Embedder's life say what looks wrong with the first of them."""
-        given = iter(sentences)
-        sample: list[tuple[Sentence, T]] = []
-        if not self._checked:
-            self._checked = True
-            sample = list(islice(given, SENTENCES_CHECKED))
-        items = (
-            SentenceItem(self.words(sentence, number), payload)
-            for number, (sentence, payload) in enumerate(chain(sample, given))
-        )
-        if not sample:
+    def _checked_once(self, items: Iterator[SentenceItem[Given[T]]]) -> Iterator[SentenceItem[Given[T]]]:
+        """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
+        if self._checked:
             return items
-        first = list(islice(items, len(sample)))
-        words = [item.words for item in first]
+        self._checked = True
+        sample = list(islice(items, SENTENCES_CHECKED))
         style = self.model.card.text
-        alone = warning_about_single_words([sentence for sentence, _ in sample], words, style)
-        for message in [*warnings_about(words, style), *([alone] if alone else [])]:
+        found = warnings_about([item.words for item in sample], style)
+        singles = [item.payload.single for item in sample if item.payload.single is not None]
+        if len(singles) == len(sample) and (message := warning_about_single_words(singles, style)):
+            found.append(message)
+        for message in found:
             warnings.warn(message, InputWarning, stacklevel=5)
-        return chain(first, items)
+        return chain(sample, items)
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

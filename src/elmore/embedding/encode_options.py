@@ -9,6 +9,7 @@ import torch
 from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
 from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputError
+from elmore.text.style import TOKEN_STYLES, TokenStyle
 
 StateName = Literal["fixed", "carry"]
 DtypeName = Literal["float32", "float16"]
@@ -24,11 +25,14 @@ class EncodeOptions:
     dtype: DtypeArgument = "float32"
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     batch_size: int | None = None
+    token_style: TokenStyle = "moses"
 
     def __post_init__(self) -> None:
         if self.state not in get_args(StateName):
             raise InputError(f"state is {self.state!r}; it must be 'fixed' or 'carry'")
         dtype_name(self.dtype)
+        if self.token_style not in TOKEN_STYLES:
+            raise InputError(f"token_style is {self.token_style!r}; it must be {' or '.join(TOKEN_STYLES)}")
         for name, number in (("batch_tokens", self.batch_tokens), ("batch_size", self.batch_size)):
             if number is not None and (type(number) is not int or number < 1):
                 raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")

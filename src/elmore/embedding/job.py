@@ -17,10 +17,10 @@ from elmore.embedding.vectors import is_vector_file
 from elmore.errors import InputError, NotFound
 from elmore.output_paths import check_output
 from elmore.progress import Progress
-from elmore.text.input_format import InputFormat
+from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.reading import ReadingPosition, SourceSentence, read_sentences
-from elmore.text.style import TextStyle, TokenizerName
+from elmore.text.style import TextStyle, TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors, name_of
 
 STDIN = "-"
@@ -55,6 +55,7 @@ class EmbedJob:
     paragraphs: Paragraphs | None = None  # None: found out from the text
     language: str | None = None  # None, and of the tokeniser too: as the model's card has it
     tokenizer: TokenizerName | None = None
+    token_style: TokenStyle = "moses"  # of text that comes as tokens; "penn" is turned into the model's words
     errors: DecodingErrors = "strict"
     shard: tuple[int, int] | None = None  # (3, 8): the third of eight parts
     layout: Layout = "default"  # the others are those of `allennlp elmo`, for HDF5
@@ -80,6 +81,7 @@ class EmbedJob:
             dtype=self.dtype,
             batch_tokens=self.batch_tokens,
             batch_size=self.batch_size,
+            token_style=self.token_style,
         )
 
     def check(self, target: Path) -> None:
@@ -91,6 +93,8 @@ class EmbedJob:
                 raise NotFound(f"{source}: no such file")
             if Path(source).is_dir():
                 raise InputError(f"{source}: is a folder; name a file")
+            if self.token_style != "moses" and (self.input_format or format_of(source)) == "text":
+                raise InputError(f"{source}: is running text, and a token style is for text that comes as tokens")
         if target.is_dir():
             raise InputError(f"{target}: is a folder; name a file to write")
         self._writer(target)
@@ -128,7 +132,7 @@ class EmbedJob:
                 spool.append(EmbeddedSentence(number, sentence.words, label, vectors.numpy(), digest))
                 progress.advance(1, len(sentence.words))
             # Before the next chunk, for which a large model works for minutes: not the time to lose this one.
-            if monotonic() > commit_due:
+            if self.resumable and monotonic() > commit_due:
                 spool.commit()
                 commit_due = monotonic() + COMMIT_SECONDS
         spool.commit()
@@ -185,6 +189,7 @@ class EmbedJob:
             "paragraphs": self.paragraphs,
             "shard": self.shard,
             "text": asdict(self._style(embedder)),
+            "token_style": self.token_style,
             "model": card.name or Path(card.source).name,
             "model_sha256": embedder.model.fingerprint(),
             "start_state": card.start_state_from or card.start_state,

@@ -28,21 +28,15 @@ def words_of(sentence: Sentence, tokenizer: Tokenizer, number: int = 0) -> list[
     return words
 
 
-def warning_about_single_words(
-    sentences: Sequence[Sentence], words: Sequence[Sequence[str]], style: TextStyle
-) -> str | None:
-    """What to say of strings that look like the words of one sentence; None if they do not.
+def warning_about_single_words(strings: Sequence[str], style: TextStyle) -> str | None:
+    """What to say of strings of one word each, which may be the words of one sentence; None if they hardly are.
 
-    >>> given = ["I", "took", "a", "bow"]
-    >>> print(warning_about_single_words(given, [[word] for word in given], TextStyle()))
+    >>> print(warning_about_single_words(["I", "took", "a", "bow"], TextStyle()))
     each of the 4 strings ('I', 'took', ...) is read as a sentence of one word; if they are the words of one sentence, \
 put them into a list of their own: [['I', 'took', ...]]
     """
-    strings = [sentence for sentence in sentences if isinstance(sentence, str)]
     # Where every symbol is a word, a string of one is nothing odd; two strings may well be two short sentences.
-    if style.tokenizer == "characters" or len(strings) < 3 or len(strings) < len(sentences):
-        return None
-    if any(len(found) != 1 for found in words) or any(map(is_unsegmented, strings)):
+    if style.tokenizer == "characters" or len(strings) < 3 or any(map(is_unsegmented, strings)):
         return None
     first = f"{strings[0]!r}, {strings[1]!r}, ..."
     return (

@@ -19,10 +19,11 @@ import numpy as np
 from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write
+from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
 from elmore.embedding.columns import Column
 from elmore.embedding.texts import encode_text, slice_texts
-from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
+from elmore.errors import ElmoreError, InputError, InputWarning
+from elmore.output_paths import check_folder_of
 
 SENTENCES_AT_ONCE = 1024
 
@@ -275,10 +276,10 @@ class Spool:
             with suppress(OSError):
                 self._release()
             if isinstance(error, OSError) and not isinstance(error, ElmoreError):
-                raise ElmoreError(
-                    f"{self.folder}: cannot be written: {error.strerror or error}; when that is mended, "
-                    "the same job goes on from here"
-                ) from error
+                refusal = cannot_be_written(self.folder, error)
+                if self._on_disk is not None and self._on_disk.sentences:
+                    refusal.args = (f"{refusal}; what is done is kept, and the same job goes on from there",)
+                raise refusal from error
             raise
 
     def _sentences(self, first: int, stop: int) -> Iterator[EmbeddedSentence]:
@@ -295,10 +296,9 @@ class Spool:
 
 
 def _make_folder(folder: Path, *, known_by: str) -> None:
-    if not folder.parent.is_dir():
-        raise NotFound(f"{folder}: the folder {folder.parent} does not exist; make it first")
+    check_folder_of(folder)
     if not folder.exists():
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
     # It will be removed one day, so it must be nobody else's.
     elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / known_by).exists()):
         raise InputError(

@@ -148,10 +148,10 @@ def _characters(container: Container, config: CharacterConfig) -> dict[str, int]
     if config.alphabet == "bytes":
         return None
     table = read_json(container, _CHARACTERS)
-    for letter, row in table.items():
+    for character, row in table.items():
         if type(row) is not int or not 0 <= row < config.n_characters:
             raise FormatError(
-                f"{_CHARACTERS}: {letter!r} has the row {str(row)[:40]}; the table has {config.n_characters} rows"
+                f"{_CHARACTERS}: {character!r} has the row {str(row)[:40]}; the table has {config.n_characters} rows"
             )
     return table
 

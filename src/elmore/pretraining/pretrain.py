@@ -1,6 +1,5 @@
 """From a prepared corpus to a biLM: the door to pre-training, for the command line and for Python alike."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -179,7 +178,7 @@ def _new_recipe(asked: _Asked, corpus: Corpus, team: Team) -> FittedRecipe:
     usual = DEFAULT_RECIPE if asked.init is None else DEFAULT_FINE_TUNING_RECIPE
     recipe = base if isinstance(base, Recipe) else read_recipe(base or usual, Recipe)
     return fit_to_corpus(
-        override(recipe, _as_text(changes)),
+        override(recipe, changes),
         tokens=len(corpus.train),
         vocabulary_size=len(corpus.vocabulary),
         processes=team.size,
@@ -187,15 +186,10 @@ def _new_recipe(asked: _Asked, corpus: Corpus, team: Team) -> FittedRecipe:
     )
 
 
-def _recipe_changes(asked: _Asked) -> Mapping[str, str]:
+def _recipe_changes(asked: _Asked) -> Mapping[str, Any]:
     if asked.init is not None or not isinstance(asked.recipe, Mapping | None):
         raise InputError("a run that goes on keeps its model and its recipe; give only the single fields to change")
-    return _as_text(asked.recipe or {})
-
-
-def _as_text(changes: Mapping[str, Any]) -> dict[str, str]:
-    """Values as the command line would have them; what JSON and TOML write alike needs no more."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in changes.items()}
+    return asked.recipe or {}
 
 
 def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened:

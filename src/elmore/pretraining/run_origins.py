@@ -57,7 +57,7 @@ def check_same_corpus(known: Mapping[str, Any], corpus: Corpus) -> None:
         )
 
 
-def changed_recipe(recipe: Recipe, changes: Mapping[str, str]) -> Recipe:
+def changed_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The recipe of a run that goes on, changed where it may be."""
     for name in changes:
         part, _, single = name.partition(".")

@@ -28,7 +28,7 @@ from typing import Self
 
 from filelock import FileLock
 
-from elmore.atomic_files import atomic_write
+from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import ElmoreError, FormatError, NotFound, error_context
 from elmore.fields import read_fields
 from elmore.sources.cache_folder import cache_folder
@@ -52,7 +52,7 @@ def fetch(url: str, *, name: str, sha256: str | None = None) -> Path:
                 return entry.file
             if _offline():
                 raise NotOnServer(f"there is no sound copy in {entry.folder}, and ELMORE_OFFLINE forbids to fetch one")
-            entry.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(entry.folder)
             with FileLock(entry.beside("lock")):
                 # Another process may have fetched it while this one waited for the lock.
                 if not _is_intact(entry, sha256):

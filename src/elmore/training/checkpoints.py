@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from elmore.atomic_files import atomic_write_folder
+from elmore.atomic_files import atomic_write_folder, make_folder
 from elmore.errors import InputWarning, NotFound
 from elmore.formats.storage.safetensors_files import write_tensors
 
@@ -41,7 +41,7 @@ class TrainingCheckpoints:
 
     def save(self, step: int, snapshot: Snapshot) -> None:
         """Write one, then remove all but the newest few."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         # A process that was killed may have left something half-written, under a hidden name.
         for unfinished in self.folder.glob(".*-step-*"):
             shutil.rmtree(unfinished)

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from elmore.atomic_files import atomic_write
-from elmore.errors import ElmoreError, MissingExtra
+from elmore.atomic_files import atomic_write, cannot_be_written
+from elmore.errors import MissingExtra
 from elmore.training.run_folder import RunFolder
 
 
@@ -51,7 +51,7 @@ class JsonLog:
                 self._file = self.path.open("a", buffering=1)
             self._file.write(json.dumps(_storable({"step": step, **values})) + "\n")
         except OSError as error:
-            raise ElmoreError(f"{self.path}: cannot be written: {error.strerror}; free some space") from error
+            raise cannot_be_written(self.path, error) from error
 
     def close(self) -> None:
         if self._file is not None:

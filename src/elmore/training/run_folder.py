@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmore.atomic_files import atomic_write
+from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import FormatError, error_context
 from elmore.fields import read_fields
 from elmore.training.settings import RunSettings
@@ -84,7 +84,7 @@ class RunFolder:
             return StoredRun(recipe, read_fields(RunSettings, settings, error=FormatError), origins)
 
     def write(self, run: StoredRun) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         _write_json(self.origins, run.origins)
         _write_json(self.settings, asdict(run.settings))
         # Last, because it is what makes a folder a run.

@@ -109,7 +109,7 @@ def test_a_full_disk_gives_an_error_and_no_file_instead_of_the_librarys_silence_
     tmp_path: Path, layout: str
 ) -> None:
     command = [sys.executable, "-c", FILL_THE_DISK, str(tmp_path), layout]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (child.returncode, child.stderr) == (0, "")
     assert child.stdout.count("cannot be written: File too large") == 10
     with h5py.File(tmp_path / "vectors.h5") as file:
