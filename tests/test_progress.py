@@ -37,6 +37,8 @@ def test_it_fits_80_columns_with_a_billion_tokens_to_go(terminal: io.StringIO, k
     assert max(map(len, lines(terminal))) <= 80
     assert "999,999,999 tokens " in lines(terminal)[-1]
     assert "tokens/s " in lines(terminal)[-1]
+    # What does not fit is cut off at the end.
+    assert re.search(r"\d:\d\d:\d\d( left)?$", lines(terminal)[-1].rstrip())
 
 
 def test_of_a_known_number_of_sentences_the_share_is_told(terminal: io.StringIO) -> None:

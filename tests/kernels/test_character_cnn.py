@@ -100,7 +100,8 @@ def test_products_follow_autocast(way):
     with torch.autocast("cpu", torch.bfloat16):
         rounded = way(characters, table, filters)
     assert rounded.dtype == torch.bfloat16
-    torch.testing.assert_close(rounded.float(), way(characters, table, filters), rtol=0.05, atol=0.1)
+    exact = way(characters, table, filters)
+    assert 0 < (rounded - exact).norm() / exact.norm() < 0.01
 
 
 def test_a_character_again_and_again_gets_its_gradient_once():

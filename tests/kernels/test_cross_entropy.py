@@ -106,8 +106,8 @@ def test_rounded_vectors_give_a_loss_in_float32_that_is_close(sampled):
     loss = cross_entropy(hidden.bfloat16(), targets, weight, bias, candidates)
     assert loss.dtype == torch.float32
     expected = cross_entropy(hidden, targets, weight, bias, candidates)
-    torch.testing.assert_close(loss, expected, rtol=0.01, atol=0)
+    torch.testing.assert_close(loss, expected, rtol=0.002, atol=0)
     ours, theirs = (torch.autograd.grad(value.sum(), [hidden, weight, bias]) for value in (loss, expected))
     for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype
-        torch.testing.assert_close(a, b, rtol=0.05, atol=0.05)
+        assert 0 < (a - b).norm() / b.norm() < 0.01

@@ -49,7 +49,7 @@ def test_a_mix_is_that_of_the_reference(seed: int, lengths: list[int], scalars: 
 
 @patiently
 @given(seeds, lengths_of_sentences, some_scalars)
-def test_the_normalisation_of_the_peers_is_that_of_the_reference(
+def test_the_normalisation_of_allennlp_is_that_of_the_reference(
     seed: int, lengths: list[int], scalars: list[float]
 ) -> None:
     layers, mask = random_layers(seed, lengths, layers=len(scalars))

@@ -112,6 +112,7 @@ def _run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
+        print("elmore: stopped", file=sys.stderr)
         return 130
     return 0
 

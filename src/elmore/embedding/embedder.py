@@ -17,12 +17,12 @@ from elmore.defaults import DEFAULT_BATCH_TOKENS
 from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
 from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
-from elmore.embedding.html_repr import html_table
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
+from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.network.layers import Layers
 from elmore.progress import progress_bar

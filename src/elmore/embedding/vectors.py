@@ -12,9 +12,9 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.html_repr import html_table
 from elmore.embedding.sinks import VectorFile, sink_of
 from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context, shortened
+from elmore.html_repr import html_table
 
 AnyPath = str | PathLike[str]
 

@@ -4,7 +4,7 @@ Tensors are (G, B, n) with the last dimension dense; the others may be slices of
 written straight into the place where all steps are kept.
 """
 
-# Triton has no types, and would take annotations for its own.
+# Triton has no types and would take annotations for its own, and no records, so kernels take all they need one by one.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 import torch

@@ -1,6 +1,6 @@
 """`softmax` as a Triton kernel: a program for each position reads its row twice and writes it once."""
 
-# Triton has no types, and would take annotations for its own.
+# Triton has no types and would take annotations for its own, and no records, so kernels take all they need one by one.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 import torch

@@ -1,6 +1,6 @@
 """`row_adam` as a Triton kernel: a program for each row, which ends at once where the row has no gradient."""
 
-# Triton has no types, and would take annotations for its own.
+# Triton has no types and would take annotations for its own, and no records, so kernels take all they need one by one.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 import math
