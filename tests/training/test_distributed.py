@@ -137,7 +137,7 @@ def test_more_processes_than_gpus_are_told_what_to_do(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    for asked in (None, "cuda", torch.device("cuda")):
+    for asked in ("cuda", torch.device("cuda")):
         with pytest.raises(InputError, match=r"process 2 of this host has no GPU of its own.* only 1;.*--device cpu"):
             process_device(asked)
     assert process_device("cpu") == torch.device("cpu")
