@@ -87,7 +87,7 @@ def test_the_finished_model_loads_and_its_card_says_how_it_was_made(whole):
 
 
 @torch.no_grad()
-def test_the_held_out_perplexity_is_that_of_the_written_model_by_the_full_softmax(corpus, whole):
+def test_the_heldout_perplexity_is_that_of_the_written_model_by_the_full_softmax(corpus, whole):
     (evaluated,) = of_kind(Evaluated, whole[1])
     written = load(whole[0] / "model")
     model = LanguageModel(written.config, classes=len(corpus.vocabulary)).eval()
@@ -172,7 +172,7 @@ def test_after_a_leap_it_goes_back_and_goes_on_with_half_the_rate(corpus, recipe
         calls += 1
         return calls == 8
 
-    monkeypatch.setattr("elmore.training.run.LossWatch.leaps", leaps_once)
+    monkeypatch.setattr("elmore.training.stretches.LossWatch.leaps", leaps_once)
     events = list(small_run(corpus, tmp_path / "run", recipe))
     assert of_kind(RolledBack, events) == [RolledBack(8, 5, 0.5)]
 
@@ -286,7 +286,7 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
         return calls == 8
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmore.training.run.LossWatch.leaps", leaps_once)
+        patch.setattr("elmore.training.stretches.LossWatch.leaps", leaps_once)
         run = small_run(corpus, tmp_path / "run", recipe)
         for event in run:
             if isinstance(event, RolledBack):

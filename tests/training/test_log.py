@@ -59,12 +59,24 @@ def test_a_full_disk_is_told_in_a_sentence():
     log.close()
 
 
-def test_the_picture_shows_losses_and_held_out_perplexities(log, tmp_path):
+def test_the_picture_shows_losses_and_heldout_scores_under_their_names(log, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
     for step in range(1, 4):
         log.write(step=step, tokens=step * 100, loss=3.0 / step)
-    log.write(step=3, tokens=300, heldout=20.0, heldout_each={"forward": 19.0, "backward": 21.0})
+    log.write(step=3, tokens=300, metric="entity F1", heldout=0.8, heldout_each={"precision": 0.7, "recall": 0.93})
+    drawn = []
+    draw = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), draw(self, *a, **k)))
     plot_log(log.path, tmp_path / "loss.png")
+    plot_log(log.path, tmp_path / "logarithmic.png", loss_name="training loss (sampled)", score_scale="log")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    axes = [[(one.get_ylabel(), one.get_yscale()) for one in figure.axes] for figure in drawn]
+    assert axes == [
+        [("training loss", "linear"), ("entity F1", "linear")],
+        [("training loss (sampled)", "linear"), ("entity F1", "log")],
+    ]
+    assert [line.get_ydata().tolist() for one in drawn[0].axes for line in one.lines] == [[3.0, 1.5, 1.0], [0.8]]
 
 
 def test_without_matplotlib_the_picture_names_what_is_missing(log, tmp_path, monkeypatch):

@@ -13,8 +13,9 @@ from elmore.training.events import Estimated, Evaluated, Progressed, RolledBack,
 from elmore.training.log import read_log
 from elmore.training.memory import bytes_held
 from elmore.training.pace import Pace
-from elmore.training.run import RunState, TrainingRun
+from elmore.training.run import TrainingRun
 from elmore.training.run_folder import RunFolder
+from elmore.training.run_state import RunState
 from elmore.training.settings import RunSettings
 from elmore.training.trainable import Evaluation, Step, Trainable
 
@@ -144,7 +145,7 @@ def test_no_stretch_crosses_from_one_phase_to_the_next_nor_passes_a_checkpoint(t
 def test_what_the_rest_will_take_is_told_once_a_phase_from_its_own_steps(tmp_path, monkeypatch):
     monkeypatch.setattr("elmore.training.pace.ENOUGH_STEPS", 4)
     clock = iter(range(10**6))
-    monkeypatch.setattr("elmore.training.run.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("elmore.training.stretches.time.monotonic", lambda: float(next(clock)))
     line = Line(phase_ends=(30, 100))
     events = list(run_of(line, tmp_path, evaluate_every=1000, log_every=1000, checkpoint_every=1000).events())
     estimates = [event for event in events if isinstance(event, Estimated)]
@@ -154,6 +155,18 @@ def test_what_the_rest_will_take_is_told_once_a_phase_from_its_own_steps(tmp_pat
     # Two parameters and their gradients, two moments and a count of each.
     assert {event.memory for event in estimates} == {4 * (2 + 2 + 4 + 2)}
     assert str(estimates[0]) == "about 23 s to step 30 on this machine; 0.0 GiB of memory"
+
+
+def test_a_run_is_not_silent_for_long_however_rarely_it_logs(tmp_path, monkeypatch):
+    clock = iter(range(0, 10**6, 4))
+    monkeypatch.setattr("elmore.training.stretches.time.monotonic", lambda: float(next(clock)))
+    events = list(run_of(Line(), tmp_path, evaluate_every=1000, log_every=1000, checkpoint_every=1000).events())
+    told = [event for event in events if isinstance(event, Progressed)]
+    # At 4 seconds a step a run pauses after each, and after three of them more than 10 seconds have passed.
+    assert [(event.step.number, event.logged) for event in told] == [(3, False), (6, False), (9, False), (12, True)]
+    # 8 tokens a step.
+    assert {event.tokens_per_second for event in told} == {2.0}
+    assert list(losses(tmp_path)) == [12]
 
 
 def test_stretches_grow_until_a_pause_comes_every_few_seconds():

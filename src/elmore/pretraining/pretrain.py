@@ -20,12 +20,12 @@ from elmore.pretraining.initial_model import InitialModel, from_model, new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.recipe import FittedRecipe, Recipe, fit_to_corpus
 from elmore.pretraining.run_origins import Origins, changed_recipe, check_same_corpus, corpus_identity
+from elmore.pretraining.settings import PretrainingSettings
 from elmore.recipe import override, read_recipe
 from elmore.training.distributed import Team, joined_team, process_device, started_again
 from elmore.training.loss_curve import plot_log
 from elmore.training.run import TrainingRun
 from elmore.training.run_folder import RunFolder, StoredRun
-from elmore.training.settings import RunSettings
 from elmore.training.stoppable import StoppableEvents
 
 
@@ -36,7 +36,7 @@ def pretrain(
     *,
     init: Model | str | Path | None = None,
     resume: bool = False,
-    settings: RunSettings | Mapping[str, Any] | None = None,
+    settings: PretrainingSettings | Mapping[str, Any] | None = None,
     device: str | torch.device | None = None,
     command: str = "",
 ) -> StoppableEvents[Event]:
@@ -94,7 +94,7 @@ class _Asked:
     recipe: Recipe | Mapping[str, Any] | str | Path | None
     init: Model | str | Path | None
     resume: bool
-    settings: RunSettings | Mapping[str, Any] | None
+    settings: PretrainingSettings | Mapping[str, Any] | None
     command: str
 
 
@@ -113,7 +113,7 @@ def _events(asked: _Asked, device: torch.device, team: Team, stop_asked: Callabl
         options_from_config(begun.initial.recipe.model)
     training = LanguageModelTraining(corpus, begun.initial, device=device, team=team)
     run = TrainingRun(training, asked.folder, begun.settings, team=team)
-    stored = StoredRun(asdict(begun.initial.recipe), begun.settings, asdict(begun.origins))
+    stored = StoredRun(asdict(begun.initial.recipe), asdict(begun.settings), asdict(begun.origins))
     team.on_rank_zero(lambda: asked.folder.write(stored))
     yield _opened(training, begun.notices)
     yield from run.events(stop_asked)
@@ -126,7 +126,7 @@ class _Begun:
     """All that a run begins with: what it began with before, if it goes on."""
 
     initial: InitialModel
-    settings: RunSettings
+    settings: PretrainingSettings
     origins: Origins
     notices: tuple[str, ...]  # what was changed so that the corpus can be trained
 
@@ -135,7 +135,7 @@ def _begin(asked: _Asked, corpus: Corpus, team: Team) -> _Begun:
     known = team.on_rank_zero(lambda: _known(asked))
     notices: tuple[str, ...] = ()
     if known is None:
-        (recipe, notices), settings = _new_recipe(asked, corpus, team), RunSettings()
+        (recipe, notices), settings = _new_recipe(asked, corpus, team), PretrainingSettings()
         if asked.init is None:
             initial = new_model(recipe, corpus)
         else:
@@ -144,7 +144,9 @@ def _begin(asked: _Asked, corpus: Corpus, team: Team) -> _Begun:
         origins = Origins(corpus=corpus_identity(corpus), init=initial.init, characters=initial.characters)
     else:
         with error_context(asked.folder.recipe):
-            recipe, settings = read_fields(Recipe, known.recipe, error=FormatError), known.settings
+            recipe = read_fields(Recipe, known.recipe, error=FormatError)
+        with error_context(asked.folder.settings):
+            settings = read_fields(PretrainingSettings, known.settings, error=FormatError)
         with error_context(asked.folder.origins):
             origins = read_fields(Origins, known.origins, error=FormatError)
         check_same_corpus(origins.corpus, corpus)
@@ -153,7 +155,9 @@ def _begin(asked: _Asked, corpus: Corpus, team: Team) -> _Begun:
         initial = new_model(recipe, corpus, characters=origins.characters, init=origins.init)
     if asked.settings is not None:
         given = asked.settings
-        settings = given if isinstance(given, RunSettings) else read_fields(RunSettings, given, base=settings)
+        if not isinstance(given, PretrainingSettings):
+            given = read_fields(PretrainingSettings, given, base=settings)
+        settings = given
     if asked.command:
         origins = replace(origins, commands=(*origins.commands, asked.command))
     return _Begun(initial=initial, settings=settings, origins=origins, notices=notices)
@@ -212,13 +216,14 @@ def _finish(training: LanguageModelTraining, run: TrainingRun, folder: RunFolder
     name = folder.path.resolve().name
     checkpoint = finished_checkpoint(training, run, name=name, commands=begun.origins.commands)
     write_checkpoint(checkpoint, folder.model)
-    hdf5 = folder.hdf5 if begun.settings.hdf5 else None
+    hdf5 = folder.path / "hdf5" if begun.settings.hdf5 else None
     if hdf5 is not None:
         # That format has no place for a softmax, as nobody needs to be told who has both.
         write_checkpoint(replace(checkpoint, softmax=None), hdf5, format="hdf5")
     curve: Path | None = folder.curve
     try:
-        plot_log(folder.log, folder.curve)
+        sampled = " (sampled)" if training.sampler else ""
+        plot_log(folder.log, folder.curve, loss_name=f"training loss{sampled}", score_scale="log")
     except MissingExtra:
         curve = None
     return Finished(folder.model, hdf5, curve, run.evaluations.latest, run.evaluations.baseline)

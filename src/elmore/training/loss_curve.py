@@ -1,14 +1,21 @@
 """The curve of a run, drawn from its log: the loss, and the score on the held-out part."""
 
 from pathlib import Path
+from typing import Literal
 
 from elmore.atomic_files import atomic_write
 from elmore.errors import MissingExtra
 from elmore.training.log import read_log
 
 
-def plot_log(log: Path, picture: Path) -> None:
-    """Draw the loss, and the perplexity on the held-out part, against the words read."""
+def plot_log(
+    log: Path,
+    picture: Path,
+    *,
+    loss_name: str = "training loss",
+    score_scale: Literal["linear", "log"] = "linear",
+) -> None:
+    """Draw the loss, and the score on held-out data under its own name, against the tokens read."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
@@ -19,17 +26,18 @@ def plot_log(log: Path, picture: Path) -> None:
     axes = figure.subplots()
     steps = [entry for entry in entries if "loss" in entry]
     axes.plot([e["tokens"] / 1e6 for e in steps], [e["loss"] for e in steps], color="#4477aa", linewidth=1)
-    axes.set(xlabel="million words read", ylabel="training loss (sampled)")
+    axes.set(xlabel="million tokens read", ylabel=loss_name)
     axes.spines[["top", "right"]].set_visible(False)
     if heldout := [entry for entry in entries if "heldout" in entry]:
         right = axes.twinx()
         right.plot([e["tokens"] / 1e6 for e in heldout], [e["heldout"] for e in heldout], "o-", color="#cc6677")
-        right.set_yscale("log")
-        # 40 and 60, not powers of ten: a whole training may lie within one.
-        right.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
-        right.yaxis.set_major_formatter(ScalarFormatter())
-        right.yaxis.set_minor_formatter(NullFormatter())
-        right.set_ylabel("perplexity on the held-out part (full softmax)", color="#cc6677")
+        if score_scale == "log":
+            right.set_yscale("log")
+            # 40 and 60, not powers of ten: a whole training may lie within one.
+            right.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
+            right.yaxis.set_major_formatter(ScalarFormatter())
+            right.yaxis.set_minor_formatter(NullFormatter())
+        right.set_ylabel(heldout[-1]["metric"], color="#cc6677")
         right.spines["top"].set_visible(False)
     with atomic_write(picture) as unfinished:
         figure.savefig(unfinished, dpi=150)

@@ -1,33 +1,32 @@
 """The folder of a training run: what lies where.
 
-recipe.json       model and training, resolved
+recipe.json       what is trained and how, resolved
 settings.json     how often the run logs, evaluates and saves
 run.json          what the run was started with: data, commands, whatever the training adds
 log.jsonl         what happened, one object a line
 checkpoints/      the newest few, each whole
 model/            the finished model
-hdf5/             of pre-training: the same as options.json and weights.hdf5, if asked for
 loss.png          the curve
 tensorboard/      the same for TensorBoard, if asked for
+
+A training may put more beside these.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import FormatError, error_context
-from elmore.fields import read_fields
-from elmore.training.settings import RunSettings
 
 
 class StoredRun(NamedTuple):
-    """What a folder knows of its run; recipe and origins as plain values, for each training to read."""
+    """What a folder knows of its run, as plain values, for each training to read."""
 
     recipe: Mapping[str, Any]
-    settings: RunSettings
+    settings: Mapping[str, Any]
     origins: Mapping[str, Any]
 
 
@@ -62,10 +61,6 @@ class RunFolder:
         return self.path / "model"
 
     @property
-    def hdf5(self) -> Path:
-        return self.path / "hdf5"
-
-    @property
     def curve(self) -> Path:
         return self.path / "loss.png"
 
@@ -79,14 +74,12 @@ class RunFolder:
 
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""
-        recipe, settings, origins = (_read_json(path) for path in (self.recipe, self.settings, self.origins))
-        with error_context(self.settings):
-            return StoredRun(recipe, read_fields(RunSettings, settings, error=FormatError), origins)
+        return StoredRun(_read_json(self.recipe), _read_json(self.settings), _read_json(self.origins))
 
     def write(self, run: StoredRun) -> None:
         make_folder(self.path)
         _write_json(self.origins, run.origins)
-        _write_json(self.settings, asdict(run.settings))
+        _write_json(self.settings, run.settings)
         # Last, because it is what makes a folder a run.
         _write_json(self.recipe, run.recipe)
 

@@ -1,0 +1,32 @@
+"""The checkpoints of a run of several processes: rank 0 reads and writes them, and all get what is in them."""
+
+from typing import Any
+
+from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
+from elmore.training.distributed import Team
+
+
+class TeamCheckpoints:
+    """As `TrainingCheckpoints`, for a team; every process calls the same at the same time."""
+
+    def __init__(self, checkpoints: TrainingCheckpoints, team: Team) -> None:
+        self._checkpoints, self._team = checkpoints, team
+
+    def exist(self) -> bool:
+        """Whether there is one to go on from."""
+        return self._team.on_rank_zero(lambda: bool(self._checkpoints))
+
+    def save(self, step: int, snapshot: Snapshot) -> None:
+        """Write one; that of rank 0 is written."""
+        self._team.on_rank_zero(lambda: self._checkpoints.save(step, snapshot))
+
+    def newest(self) -> Snapshot:
+        """The newest that can be read."""
+        found: list[Snapshot] = []
+
+        def read() -> dict[str, Any]:
+            found.append(self._checkpoints.newest())
+            return dict(found[0].progress)
+
+        progress = self._team.on_rank_zero(read)
+        return Snapshot(self._team.broadcast_tensors(found[0].tensors if found else {}), progress)
