@@ -1,12 +1,23 @@
-"""Default values that both Python and the command line have, written once, where importing them costs nothing."""
+"""Choices and default values that Python and the command line share, written once, where importing costs nothing."""
+
+from typing import Literal
 
 DEFAULT_MODEL = "elmore-en"  # comes with the package
 
+StateName = Literal["fixed", "carry"]  # each sentence from the model's start state, or from where the one before ended
+DtypeName = Literal["float32", "float16"]  # of vectors that are given out
+ComputeName = Literal["float32", "bfloat16"]  # what the network computes in
+
 # Embedding.
+DEFAULT_LAYERS: Literal["average"] = "average"
+DEFAULT_STATE: StateName = "fixed"
+DEFAULT_DTYPE: DtypeName = "float32"
+DEFAULT_COMPUTE: ComputeName = "float32"
 DEFAULT_BATCH_TOKENS = 2048
 DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
 
-# Perplexity, where the state is carried.
+# Perplexity: of a text that is read as in training, on from sentence to sentence.
+DEFAULT_PERPLEXITY_STATE: StateName = "carry"
 DEFAULT_PERPLEXITY_ROWS = 64
 # Where a row takes up another passage, it knows nothing of what it reads: with 32, documents seem some 3 % less likely.
 DEFAULT_PASSAGE = 256  # sentences
@@ -14,10 +25,12 @@ DEFAULT_PASSAGE = 256  # sentences
 # Substitutes.
 DEFAULT_TOP = 10
 
+# Reading text.
+DEFAULT_LANGUAGE = "en"
+
 # Preparing a corpus.
 DEFAULT_VOCABULARY_SIZE = 50_000
 DEFAULT_HELDOUT_SHARE = 0.005
-DEFAULT_LANGUAGE = "en"
 DEFAULT_PREPARE_SEED = 1
 
 # Pre-training.

@@ -99,6 +99,17 @@ def check_fields(instance: Any) -> None:
         _read_value(kinds[one.name], getattr(instance, one.name), None, one.name, _limits(one))
 
 
+def check_value(name: str, value: Any, kind: Any, *, at_least: float | None = None) -> None:
+    """Hold one value to a type, and a limit, as a field of that type would be.
+
+    >>> check_value("state", "warm", Literal["fixed", "carry"])
+    Traceback (most recent call last):
+    ...
+    elmore.errors.InputError: state is 'warm'; it must be fixed or carry
+    """
+    _read_value(kind, value, None, name, Limits(at_least=at_least))
+
+
 def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
     if not isinstance(values, Mapping):
         raise InputError(f"{where or 'this'} is {_shown(values)}; it must be a table of fields")

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 DecodingErrors = Literal["strict", "replace"]
+DEFAULT_ERRORS: DecodingErrors = "strict"
 
 
 def read_lines(
-    path: str | Path, *, errors: DecodingErrors = "strict", on_read: Callable[[int], None] | None = None
+    path: str | Path, *, errors: DecodingErrors = DEFAULT_ERRORS, on_read: Callable[[int], None] | None = None
 ) -> Iterator[str]:
     r"""Give the lines of a file one by one, without their ends.
 

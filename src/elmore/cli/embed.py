@@ -4,15 +4,36 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
-from elmore.cli.command import COMPUTING, FILE, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
+from elmore.cli.command import (
+    COMPUTING,
+    FILE,
+    INPUT,
+    OUTPUT,
+    SOURCE,
+    argument,
+    option,
+    options_record,
+    state_option,
+    verb,
+)
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
+from elmore.defaults import (
+    DEFAULT_BATCH_TOKENS,
+    DEFAULT_CARRY_ROWS,
+    DEFAULT_COMPUTE,
+    DEFAULT_DTYPE,
+    DEFAULT_LAYERS,
+    DEFAULT_STATE,
+    ComputeName,
+    DtypeName,
+    StateName,
+)
 from elmore.errors import InputError, count
 from elmore.text.input_format import format_of
 
@@ -73,13 +94,13 @@ allennlp_options = options_record(
     metavar="FILE",
     help="Ends in .h5, .parquet or .npz.",
 )
-@option("--layers", default="average", metavar="WHICH", help="average, top, all, a number, or several: 0,2.")
+@option("--layers", default=DEFAULT_LAYERS, metavar="WHICH", help="average, top, all, a number, or several: 0,2.")
 @text_options
 @option("--shard", metavar="K/N", panel=INPUT, help="Only the K-th of N parts, as in 3/8.")
 @option(
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
+    type=click.Choice(get_args(DtypeName)),
+    default=DEFAULT_DTYPE,
     metavar="TYPE",
     panel=OUTPUT,
     help="float32 or float16.",
@@ -89,8 +110,8 @@ allennlp_options = options_record(
 @model_options
 @option(
     "--compute",
-    type=click.Choice(["float32", "bfloat16"]),
-    default="float32",
+    type=click.Choice(get_args(ComputeName)),
+    default=DEFAULT_COMPUTE,
     metavar="TYPE",
     panel=COMPUTING,
     help="float32, or bfloat16: faster on a GPU, with some three digits.",
@@ -103,14 +124,10 @@ allennlp_options = options_record(
     help="Words in a batch, padding counted.",
 )
 @option("--batch-size", type=int, metavar="N", panel=COMPUTING, help="Sentences in a batch, at most.")
-@option(
-    "--state",
-    type=click.Choice(["fixed", "carry"]),
-    metavar="HOW",
-    panel=COMPUTING,
-    help="fixed starts each sentence alike; carry goes on from the batch before, "
+@state_option(
+    "fixed starts each sentence alike; carry goes on from the batch before, "
     f"of {DEFAULT_CARRY_ROWS} sentences or --batch-size.",
-    show_default="fixed",
+    default=None,  # --layout allennlp implies another
 )
 @allennlp_options
 def embed(
@@ -123,13 +140,13 @@ def embed(
     output: Path,
     layers: str,
     shard: str | None,
-    dtype: Literal["float32", "float16"],
+    dtype: DtypeName,
     fresh: bool,
     force: bool,
-    compute: Literal["float32", "bfloat16"],
+    compute: ComputeName,
     batch_tokens: int,
     batch_size: int | None,
-    state: Literal["fixed", "carry"] | None,
+    state: StateName | None,
 ) -> None:
     """Embed every word of FILE into a file that `elmore.open_vectors` reads.
 
@@ -159,7 +176,7 @@ def embed(
             show_progress_bar=verbosity.show_progress,
             layers=_layers(layers),
             dtype=dtype,
-            state=state or "fixed",
+            state=state or DEFAULT_STATE,
             batch_tokens=batch_tokens,
             batch_size=batch_size,
             input_format=text.format_of(*sources),

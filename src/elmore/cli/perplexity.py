@@ -3,15 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import click
-
-from elmore.cli.command import SOURCE, argument, option, verb
+from elmore.cli.command import SOURCE, argument, option, state_option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS, DEFAULT_PERPLEXITY_STATE, StateName
 from elmore.errors import count
 
 if TYPE_CHECKING:
@@ -36,13 +34,10 @@ READING = "Reading"
     help=f"{TEXT_HELP} Or a part of a prepared corpus: FOLDER/heldout.",
 )
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
-@option(
-    "--state",
-    type=click.Choice(["carry", "fixed"]),
-    default="carry",
-    metavar="HOW",
+@state_option(
+    "carry goes on from sentence to sentence; fixed starts each from the model's own state.",
+    default=DEFAULT_PERPLEXITY_STATE,
     panel=READING,
-    help="carry goes on from sentence to sentence; fixed starts each from the model's own state.",
 )
 @option(
     "--rows",
@@ -74,7 +69,7 @@ def perplexity(
     *,
     texts: tuple[str, ...],
     as_json: bool,
-    state: Literal["carry", "fixed"],
+    state: StateName,
     rows: int,
     passage: int,
     first_words: int | None,

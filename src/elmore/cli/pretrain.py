@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from elmore.cli.command import FILE, argument, option, verb
+from elmore.cli.command import FILE, Decorator, argument, option, verb
 from elmore.cli.model_options import chosen_device, complete_model, device_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_RECIPE
 from elmore.errors import ElmoreError, InputError
+from elmore.training.settings import RunSettings
 
 if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from elmore.training.stoppable import StoppableEvents
 
 OFTEN, SHAPE = "How often", "What is trained"
-_AT_LEAST_1 = click.IntRange(min=1)
 
 
 def complete_recipe(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -32,6 +32,13 @@ def complete_recipe(context: click.Context, parameter: click.Parameter, incomple
 
     names = [name for name in recipe_names() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
+
+def _setting(name: str, help: str) -> Decorator:  # noqa: A002 (as options have it)
+    """A number of a run's settings; its default is only shown, for a run that goes on keeps what it had."""
+    default = getattr(RunSettings, name.removeprefix("--").replace("-", "_"))
+    least = click.IntRange(min=min(default, 1))
+    return option(name, type=least, metavar="N", show_default=str(default), panel=OFTEN, help=help)
 
 
 # Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
@@ -52,17 +59,10 @@ def complete_recipe(context: click.Context, parameter: click.Parameter, incomple
 @option("--steps", type=int, metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
 @option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
 @option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
-# No defaults here: a run that goes on keeps what it had, and a new one has those of RunSettings.
-@option("--log-every", type=_AT_LEAST_1, metavar="N", panel=OFTEN, help="Steps between two lines of the log [50].")
-@option("--checkpoint-every", type=_AT_LEAST_1, metavar="N", panel=OFTEN, help="Steps between two checkpoints [1000].")
-@option(
-    "--evaluate-every",
-    type=click.IntRange(min=0),
-    metavar="N",
-    panel=OFTEN,
-    help="Steps between evaluations; 0: each epoch [0].",
-)
-@option("--keep", type=_AT_LEAST_1, metavar="N", panel=OFTEN, help="Checkpoints to keep [2].")
+@_setting("--log-every", "Steps between two lines of the log.")
+@_setting("--checkpoint-every", "Steps between two checkpoints.")
+@_setting("--evaluate-every", "Steps between evaluations; 0: each epoch.")
+@_setting("--keep", "Checkpoints to keep.")
 @option("--tensorboard", is_flag=True, help="Also log for TensorBoard.")
 @option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
 @device_option

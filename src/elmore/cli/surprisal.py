@@ -3,14 +3,12 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
-import click
-
-from elmore.cli.command import SOURCE, argument, force_option, option, verb
+from elmore.cli.command import SOURCE, argument, force_option, option, state_option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_STATE, StateName
 from elmore.errors import count
 
 
@@ -30,12 +28,8 @@ from elmore.errors import count
     help="Write natural logarithms of probabilities instead, in columns log_forward, log_backward, log_both.",
 )
 @force_option
-@option(
-    "--state",
-    type=click.Choice(["fixed", "carry"]),
-    default="fixed",
-    metavar="HOW",
-    help="fixed starts each sentence from the model's own state; carry reads the file as one text.",
+@state_option(
+    "fixed starts each sentence from the model's own state; carry reads the file as one text.", default=DEFAULT_STATE
 )
 @text_options
 @model_options
@@ -48,7 +42,7 @@ def surprisal(
     output: str,
     log_probabilities: bool,
     force: bool,
-    state: Literal["fixed", "carry"],
+    state: StateName,
 ) -> None:
     """Write how surprising every word of TEXT is, in bits.
 

@@ -11,8 +11,8 @@ from elmore.errors import InputError
 from elmore.progress import Progress
 from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
-from elmore.text.style import TOKEN_STYLES, TOKENIZERS, TextStyle, TokenizerName, TokenStyle
-from elmore.text_files import DecodingErrors
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TOKEN_STYLES, TOKENIZERS, TextStyle, TokenizerName, TokenStyle
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors
 
 TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
 
@@ -48,7 +48,7 @@ class TextChoice:
         return "tokenized"
 
     def _check_token_style(self, sources: Sequence[str]) -> None:
-        if self.token_style == "moses" or self.tokenized:
+        if self.token_style == DEFAULT_TOKEN_STYLE or self.tokenized:
             return
         for source in sources:
             if (kind := self.input_format or format_of(source)) in ("text", "fasta"):
@@ -82,7 +82,7 @@ tokenized_option = option("--tokenized", is_flag=True, panel=INPUT, help="A sent
 errors_option = option(
     "--errors",
     type=click.Choice(get_args(DecodingErrors)),
-    default="strict",
+    default=DEFAULT_ERRORS,
     metavar="HOW",
     panel=INPUT,
     help="At bytes that are not UTF-8: strict stops, replace puts U+FFFD.",
@@ -124,7 +124,7 @@ text_options = options_record(
         option(
             "--token-style",
             type=click.Choice(TOKEN_STYLES),
-            default="moses",
+            default=DEFAULT_TOKEN_STYLE,
             metavar="STYLE",
             panel=INPUT,
             help="Of text that comes as tokens: penn turns do n't and -LRB- into the model's words.",

@@ -19,7 +19,7 @@ from elmore.text.input_format import CorpusFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, settle
 from elmore.text.reading import read_sentences
 from elmore.text.style import TextStyle
-from elmore.text_files import DecodingErrors, name_of, read_lines
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 # What a file without borders is cut into, so that a part of it can be held out.
 CUT_LINES = 100
@@ -34,7 +34,7 @@ def read_documents(
     *,
     format: CorpusFormat,  # noqa: A002  # as the command line calls it
     paragraphs: Paragraphs | None = None,
-    errors: DecodingErrors = "strict",
+    errors: DecodingErrors = DEFAULT_ERRORS,
     dropped: Counter[str],
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[str]:

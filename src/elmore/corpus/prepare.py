@@ -35,7 +35,7 @@ from elmore.text.scripts import warn_about_unsegmented
 from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenizerName
 from elmore.text.tokenizing import Tokenizer
 from elmore.text.vocabulary import Vocabulary
-from elmore.text_files import DecodingErrors, name_of
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
 from elmore.version import __version__
 
 BLOCK_CHARACTERS = 1 << 19
@@ -53,7 +53,7 @@ def prepare(
     language: str = DEFAULT_LANGUAGE,
     lowercase: bool = False,
     seed: int = DEFAULT_PREPARE_SEED,
-    errors: DecodingErrors = "strict",
+    errors: DecodingErrors = DEFAULT_ERRORS,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Corpus:

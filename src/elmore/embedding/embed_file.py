@@ -6,8 +6,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from elmore.defaults import StateName
 from elmore.embedding.embedder import Embedder
-from elmore.embedding.encode_options import DtypeArgument, StateName
+from elmore.embedding.encode_options import DtypeArgument
 from elmore.embedding.job import EmbedJob, EmbedSummary, Layout
 from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputWarning, count

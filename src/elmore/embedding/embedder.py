@@ -13,15 +13,24 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from elmore.defaults import DEFAULT_BATCH_TOKENS
+from elmore.defaults import (
+    DEFAULT_BATCH_TOKENS,
+    DEFAULT_COMPUTE,
+    DEFAULT_DTYPE,
+    DEFAULT_LAYERS,
+    DEFAULT_STATE,
+    ComputeName,
+    StateName,
+)
 from elmore.devices import allow_forked_process, choose_device
-from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
+from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
+from elmore.fields import check_value
 from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.network.layers import Layers
@@ -31,10 +40,11 @@ from elmore.text.brackets import find_bracketed
 from elmore.text.checks import SENTENCES_CHECKED, warnings_about
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
-from elmore.text.style import TokenStyle
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")
+PoolName = Literal["mean", "max"]
 Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
 
@@ -62,9 +72,8 @@ class Embedder:
     (3, 5, 32)
     """
 
-    def __init__(self, model: Model, *, compute: Literal["float32", "bfloat16"] = "float32") -> None:
-        if compute not in ("float32", "bfloat16"):
-            raise InputError(f"compute is {compute!r}; it must be float32 or bfloat16")
+    def __init__(self, model: Model, *, compute: ComputeName = DEFAULT_COMPUTE) -> None:
+        check_value("compute", compute, ComputeName)
         if compute == "bfloat16":
             # A copy, because modules are converted in place, and the caller's model is the caller's.
             network = copy.deepcopy(model.network).bfloat16()
@@ -96,7 +105,7 @@ class Embedder:
         name: str | Path | None = None,
         *,
         device: str | torch.device | None = None,
-        compute: Literal["float32", "bfloat16"] = "float32",
+        compute: ComputeName = DEFAULT_COMPUTE,
     ) -> Self:
         """Load a model by the path of its folder, archive or file, by its address, or by its name.
 
@@ -160,12 +169,12 @@ class Embedder:
         self,
         sentences: str | Iterable[Sentence],
         *,
-        layers: LayersArgument = "average",
-        state: StateName = "fixed",
-        dtype: DtypeArgument = "float32",
+        layers: LayersArgument = DEFAULT_LAYERS,
+        state: StateName = DEFAULT_STATE,
+        dtype: DtypeArgument = DEFAULT_DTYPE,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
-        token_style: TokenStyle = "moses",
+        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
         show_progress_bar: bool | None = False,  # a ninth argument: each is an option of its own, which users name
     ) -> Vectors | list[Vectors]:
         """The vectors of each sentence, in the caller's order; a single string gives a single array.
@@ -199,12 +208,12 @@ class Embedder:
         self,
         sentences: Iterable[Sentence],
         *,
-        layers: LayersArgument = "average",
-        state: StateName = "fixed",
-        dtype: DtypeArgument = "float32",
+        layers: LayersArgument = DEFAULT_LAYERS,
+        state: StateName = DEFAULT_STATE,
+        dtype: DtypeArgument = DEFAULT_DTYPE,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
-        token_style: TokenStyle = "moses",
+        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
     ) -> Iterator[Vectors]:
         """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
         if isinstance(sentences, str):
@@ -224,12 +233,12 @@ class Embedder:
         self,
         sentences: Iterable[Sentence],
         *,
-        layers: LayersArgument = "average",
-        state: StateName = "fixed",
-        dtype: DtypeArgument = "float32",
+        layers: LayersArgument = DEFAULT_LAYERS,
+        state: StateName = DEFAULT_STATE,
+        dtype: DtypeArgument = DEFAULT_DTYPE,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         batch_size: int | None = None,
-        token_style: TokenStyle = "moses",
+        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
     ) -> list[Tensor]:
         """As `encode`, as tensors that stay where the network runs.
 
@@ -276,8 +285,8 @@ class Embedder:
         self,
         texts: Iterable[Sentence],
         *,
-        pool: Literal["mean", "max"] = "mean",
-        layers: Literal["average", "top"] | int = "average",
+        pool: PoolName = "mean",
+        layers: Literal["average", "top"] | int = DEFAULT_LAYERS,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
         show_progress_bar: bool | None = False,
     ) -> NDArray[np.floating]:
@@ -288,8 +297,7 @@ class Embedder:
         """
         if isinstance(texts, str):
             raise InputError("encode_sentences takes a list of sentences; put the string into a list")
-        if pool not in ("mean", "max"):
-            raise InputError(f"pool is {pool!r}; it must be mean or max")
+        check_value("pool", pool, PoolName)
         if not LayerChoice.parse(layers, num_layers=self.num_layers).merged:
             raise InputError(f"layers is {layers!r}; a sentence vector takes 'average', 'top' or one number")
         items = list(texts)
@@ -302,7 +310,7 @@ class Embedder:
                 progress.advance(sentences=1, tokens=len(vectors))
         return pooled
 
-    def word_vector(self, sentence: Sentence, *, layers: LayersArgument = "average") -> Vectors:
+    def word_vector(self, sentence: Sentence, *, layers: LayersArgument = DEFAULT_LAYERS) -> Vectors:
         """The vector of the one word in [brackets], in this sentence; of several words their mean.
 
         >>> model = Embedder.from_pretrained("tiny-random")

@@ -1,18 +1,25 @@
 """How sentences are encoded: the options of every `encode`, checked in one place."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
-from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
+from elmore.defaults import (
+    DEFAULT_BATCH_TOKENS,
+    DEFAULT_CARRY_ROWS,
+    DEFAULT_DTYPE,
+    DEFAULT_LAYERS,
+    DEFAULT_STATE,
+    DtypeName,
+    StateName,
+)
 from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputError
-from elmore.text.style import TOKEN_STYLES, TokenStyle
+from elmore.fields import check_value
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 
-StateName = Literal["fixed", "carry"]
-DtypeName = Literal["float32", "float16"]
 DtypeArgument = DtypeName | torch.dtype | np.dtype[Any] | type[np.floating[Any]]
 
 
@@ -20,22 +27,20 @@ DtypeArgument = DtypeName | torch.dtype | np.dtype[Any] | type[np.floating[Any]]
 class EncodeOptions:
     """Options that every way to encode shares; see `Embedder.encode`."""
 
-    layers: LayersArgument = "average"
-    state: StateName = "fixed"
-    dtype: DtypeArgument = "float32"
+    layers: LayersArgument = DEFAULT_LAYERS
+    state: StateName = DEFAULT_STATE
+    dtype: DtypeArgument = DEFAULT_DTYPE
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     batch_size: int | None = None
-    token_style: TokenStyle = "moses"
+    token_style: TokenStyle = DEFAULT_TOKEN_STYLE
 
     def __post_init__(self) -> None:
-        if self.state not in get_args(StateName):
-            raise InputError(f"state is {self.state!r}; it must be 'fixed' or 'carry'")
+        check_value("state", self.state, StateName)
+        check_value("token_style", self.token_style, TokenStyle)
         dtype_name(self.dtype)
-        if self.token_style not in TOKEN_STYLES:
-            raise InputError(f"token_style is {self.token_style!r}; it must be {' or '.join(TOKEN_STYLES)}")
-        for name, number in (("batch_tokens", self.batch_tokens), ("batch_size", self.batch_size)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
+        check_value("batch_tokens", self.batch_tokens, int, at_least=1)
+        if self.batch_size is not None:
+            check_value("batch_size", self.batch_size, int, at_least=1)
 
     @property
     def carried_rows(self) -> int | None:

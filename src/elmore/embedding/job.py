@@ -7,9 +7,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
-from elmore.defaults import DEFAULT_BATCH_TOKENS
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_DTYPE, DEFAULT_LAYERS, DEFAULT_STATE, StateName
 from elmore.embedding.embedder import Embedder
-from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
+from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sinks import sink_for
 from elmore.embedding.spool import EmbeddedSentence, Spool
@@ -20,8 +20,8 @@ from elmore.progress import Progress
 from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.reading import ReadingPosition, SourceSentence, read_sentences
-from elmore.text.style import TextStyle, TokenizerName, TokenStyle
-from elmore.text_files import DecodingErrors, name_of
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TextStyle, TokenizerName, TokenStyle
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
 
 STDIN = "-"
 
@@ -45,9 +45,9 @@ class EmbedJob:
     """What to embed, and how; `elmore.embed_file` makes one of these and runs it."""
 
     sources: tuple[str, ...]  # paths, or "-" for stdin
-    layers: LayersArgument = "average"
-    dtype: DtypeArgument = "float32"
-    state: StateName = "fixed"
+    layers: LayersArgument = DEFAULT_LAYERS
+    dtype: DtypeArgument = DEFAULT_DTYPE
+    state: StateName = DEFAULT_STATE
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     batch_size: int | None = None
     input_format: InputFormat | None = None  # None: by the file's name
@@ -55,8 +55,8 @@ class EmbedJob:
     paragraphs: Paragraphs | None = None  # None: found out from the text
     language: str | None = None  # None, and of the tokeniser too: as the model's card has it
     tokenizer: TokenizerName | None = None
-    token_style: TokenStyle = "moses"  # of text that comes as tokens; "penn" is turned into the model's words
-    errors: DecodingErrors = "strict"
+    token_style: TokenStyle = DEFAULT_TOKEN_STYLE  # of text that comes as tokens; penn is turned into the model's words
+    errors: DecodingErrors = DEFAULT_ERRORS
     shard: tuple[int, int] | None = None  # (3, 8): the third of eight parts
     layout: Layout = "default"  # the others are those of `allennlp elmo`, for HDF5
     fresh: bool = False  # start over, whatever an earlier try left

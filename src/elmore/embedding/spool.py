@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
+from elmore.defaults import DEFAULT_DTYPE, DtypeName
 from elmore.embedding.columns import Column
 from elmore.embedding.texts import encode_text, slice_texts
 from elmore.errors import ElmoreError, InputError, InputWarning
@@ -85,7 +86,7 @@ class Spool:
         *,
         dim: int,
         layers: int | None = None,
-        dtype: Literal["float32", "float16"] = "float32",
+        dtype: DtypeName = DEFAULT_DTYPE,
         fresh: bool = False,
     ) -> None:
         self.folder = folder

@@ -10,16 +10,17 @@ only between equal vocabularies; the network reads it by its own characters none
 import math
 import warnings
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS, DEFAULT_PERPLEXITY_STATE, StateName
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
+from elmore.fields import check_value
 from elmore.progress import Progress
 from elmore.scoring.predictor import AnyModel, Predictor
-from elmore.text.style import TokenStyle
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 
 MUCH_UNKNOWN = 0.2
 
@@ -39,8 +40,8 @@ def perplexity(
     sentences: str | Iterable[Sentence],
     *,
     model: AnyModel = None,
-    token_style: TokenStyle = "moses",
-    state: Literal["carry", "fixed"] = "carry",
+    token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
+    state: StateName = DEFAULT_PERPLEXITY_STATE,
     rows: int = DEFAULT_PERPLEXITY_ROWS,
     passage: int = DEFAULT_PASSAGE,
     first_words: int | None = None,
@@ -96,11 +97,10 @@ def perplexity(
 
 
 def _check(state: str, **numbers: int | None) -> None:
-    if state not in ("carry", "fixed"):
-        raise InputError(f"state is {state!r}; it must be 'carry' or 'fixed'")
+    check_value("state", state, StateName)
     for name, number in numbers.items():
-        if number is not None and (type(number) is not int or number < 1):
-            raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")
+        if number is not None:
+            check_value(name, number, int, at_least=1)
 
 
 def _warn_of_unknown(share: float, mark: str) -> None:

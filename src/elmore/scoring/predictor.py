@@ -15,7 +15,7 @@ from torch import Tensor
 from elmore.devices import choose_device
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.word_cache import WordCache
-from elmore.errors import InputError
+from elmore.fields import check_value
 from elmore.model import Model, load
 from elmore.network.state import State
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
@@ -23,7 +23,7 @@ from elmore.scoring.softmax import Softmax
 from elmore.text.batch import plan
 from elmore.text.checks import checked
 from elmore.text.splitting import split_text
-from elmore.text.style import TOKEN_STYLES, TokenStyle
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.token_style import convert_penn
 from elmore.text.tokenizing import Tokenizer
 
@@ -62,15 +62,14 @@ class Predictor:
         return cls(model) if isinstance(model, Model) else cls.from_pretrained(model)
 
     def words_of(
-        self, sentences: str | Iterable[Sentence], *, token_style: TokenStyle = "moses"
+        self, sentences: str | Iterable[Sentence], *, token_style: TokenStyle = DEFAULT_TOKEN_STYLE
     ) -> Iterator[list[str]]:
         """The words of every sentence: of a text, which is split first, or of strings and lists of words.
 
         Lists in `token_style="penn"` are turned into the model's own words. What looks wrong with them for this model
         is told, once in a predictor's life.
         """
-        if token_style not in TOKEN_STYLES:
-            raise InputError(f"token_style is {token_style!r}; it must be {' or '.join(TOKEN_STYLES)}")
+        check_value("token_style", token_style, TokenStyle)
         if isinstance(sentences, str):
             sentences = [found.text for found in split_text(sentences, style=self.model.card.text)]
         words = (self._words(sentence, number, token_style) for number, sentence in enumerate(sentences))

@@ -7,17 +7,18 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.defaults import DEFAULT_STATE, StateName
 from elmore.embedding.sentences import Sentence
-from elmore.errors import InputError
+from elmore.fields import check_value
 from elmore.progress import Progress
 from elmore.scoring.predictor import AnyModel, Predictor
 from elmore.scoring.rows import Predicted, Scores
-from elmore.text.style import TokenStyle
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 
 Bits = NDArray[np.float64]
 
@@ -36,8 +37,8 @@ def surprisal(
     sentences: str | Iterable[Sentence],
     *,
     model: AnyModel = None,
-    token_style: TokenStyle = "moses",
-    state: Literal["fixed", "carry"] = "fixed",
+    token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
+    state: StateName = DEFAULT_STATE,
     progress: Progress | None = None,
 ) -> Iterator[Surprisal]:
     """The surprisal of every word of every sentence, in their order, for streams of any length.
@@ -51,8 +52,7 @@ def surprisal(
     Each is read from the model's fixed state, so that it has the same numbers wherever it stands; with `state="carry"`
     they are one text, and each is read with the memory of those before it.
     """
-    if state not in ("fixed", "carry"):
-        raise InputError(f"state is {state!r}; it must be 'fixed' or 'carry'")
+    check_value("state", state, StateName)
     predictor = Predictor.of(model)
     given = predictor.words_of(sentences, token_style=token_style)
     if state == "carry":

@@ -21,7 +21,7 @@ from elmore.text.paragraphs import NumberedLines, Paragraphs, read_paragraphs
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer, split_at_blanks
-from elmore.text_files import DecodingErrors, name_of, read_lines
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 
 class SourceSentence(NamedTuple):
@@ -49,7 +49,7 @@ def read_sentences(
     format: InputFormat | None = None,  # noqa: A002  # as the command line calls it
     split: bool = True,
     paragraphs: Paragraphs | None = None,
-    errors: DecodingErrors = "strict",
+    errors: DecodingErrors = DEFAULT_ERRORS,
     shard: tuple[int, int] | None = None,
     after: ReadingPosition = ReadingPosition(),  # noqa: B008  # nothing can change it
     on_read: Callable[[int], None] | None = None,  # a ninth: it comes with none of the others, and goes with none

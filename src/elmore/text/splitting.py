@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.text.paragraphs import Paragraphs, settle
 from elmore.text.style import TOKENIZER_VERSION, TextStyle
 
@@ -17,7 +18,9 @@ class SentenceSpan(NamedTuple):
     end: int
 
 
-def split_sentences(text: str, *, language: str = "en", version: int = TOKENIZER_VERSION) -> list[SentenceSpan]:
+def split_sentences(
+    text: str, *, language: str = DEFAULT_LANGUAGE, version: int = TOKENIZER_VERSION
+) -> list[SentenceSpan]:
     """Cut a paragraph into its sentences, blanks around them left out.
 
     Languages are named by their ISO codes; one that the splitter does not know is treated like a relative or English.

@@ -1,15 +1,17 @@
 """How the text of a model was prepared, so that new text can be prepared alike."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.fields import checked_field
 
 TokenizerName = Literal["moses", "whitespace", "characters"]
-TOKENIZERS: tuple[TokenizerName, ...] = ("moses", "whitespace", "characters")
+TOKENIZERS: tuple[TokenizerName, ...] = get_args(TokenizerName)
 
 TokenStyle = Literal["moses", "penn"]  # of tokens that a user gives; see `token_style`
-TOKEN_STYLES: tuple[TokenStyle, ...] = ("moses", "penn")
+TOKEN_STYLES: tuple[TokenStyle, ...] = get_args(TokenStyle)
+DEFAULT_TOKEN_STYLE: TokenStyle = "moses"
 
 TOKENIZER_VERSION = 2  # of new corpora, and so of models trained on them
 TOKENIZER_VERSIONS = (1, 2)
@@ -24,6 +26,6 @@ class TextStyle:
     tokenizer_version: int = checked_field(
         1, at_least=1, at_most=TOKENIZER_VERSION, must_be=f"from 1 to {TOKENIZER_VERSION}; a newer elmore may know it"
     )
-    language: str = "en"  # chooses abbreviations and clitics for tokeniser and splitter
+    language: str = DEFAULT_LANGUAGE  # chooses abbreviations and clitics for tokeniser and splitter
     lowercase: bool = False
     escape: bool = False  # &apos; for ', as some Moses pipelines left it

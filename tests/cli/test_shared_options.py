@@ -1,0 +1,78 @@
+"""What a verb and its function in Python share has one name and one default; what verbs share is one option."""
+
+import inspect
+from collections import defaultdict
+
+import click
+import pytest
+
+from elmore import Embedder, perplexity, prepare, pretrain, substitutes, surprisal
+from elmore.cli.app import VERBS, program
+from elmore.embedding.job import EmbedJob
+from elmore.pretraining.settings import PretrainingSettings
+
+FUNCTIONS = {
+    "embed": (EmbedJob, Embedder),
+    "perplexity": (perplexity,),
+    "surprisal": (surprisal,),
+    "substitutes": (substitutes,),
+    "prepare": (prepare,),
+    "pretrain": (pretrain,),
+}
+# What a verb asks in another way than Python.
+ASKED_OTHERWISE = {
+    ("embed", "state"),  # left open, because --layout allennlp implies another; the help shows Python's default
+    ("pretrain", "resume"),  # the folder of the run, where Python says whether
+}
+# Options of the same name that ask for different things.
+DIFFERENT = {
+    "--output": "a file, a folder or a run",
+    "--vocabulary": "a model's own, or that of a new softmax",
+    "--language": "of a text, of a model's card, or of a new corpus",
+    "--tokenizer": "of a text, or of a model's card",
+    "--lowercase": "of a model's card, or of a new corpus",
+    "--input-format": "of any text, or of text to train on",
+    "--tokenized": "a file, or one sentence on the command line",
+    "--force": "what is replaced differs",
+    "--json": "what is printed differs",
+    "--seed": "of the choice of documents, or of a training",
+    "--state": "the same choices; what carrying means is the verb's",
+}
+
+
+def options(verb: str) -> dict[str, click.Parameter]:
+    return {one.name: one for one in program.get_command(None, verb).params}
+
+
+@pytest.mark.parametrize("verb", FUNCTIONS)
+def test_a_verb_has_the_defaults_of_its_function(verb):
+    shared = 0
+    for function in FUNCTIONS[verb]:
+        for name, parameter in inspect.signature(function).parameters.items():
+            option = options(verb).get(name)
+            if option is None or (verb, name) in ASKED_OTHERWISE or parameter.default is inspect.Parameter.empty:
+                continue
+            shared += 1
+            given = option.get_default(click.Context(program))
+            # Where there is none, click says so in its own way, which differs from version to version.
+            assert (given if isinstance(given, str | float | int) else None) == parameter.default, (verb, name)
+    assert shared >= 2
+
+
+def test_the_help_of_pretrain_shows_the_settings_a_new_run_has():
+    shown = {name: option.show_default for name, option in options("pretrain").items() if name != "prepared"}
+    for name in ("log_every", "checkpoint_every", "evaluate_every", "keep"):
+        assert shown[name] == str(getattr(PretrainingSettings(), name))
+
+
+def test_verbs_share_their_options():
+    declared = defaultdict(set)
+    for verb in VERBS:
+        for option in options(verb).values():
+            for name in option.opts:
+                if name.startswith("--"):
+                    choices = tuple(getattr(option.type, "choices", ()))
+                    declared[name].add((option.help, choices, tuple(option.opts)))
+    assert {"--model", "--device", "--input-format", "--token-style", "--state"} <= declared.keys()
+    assert {name for name, ways in declared.items() if len(ways) > 1} <= DIFFERENT.keys()
+    assert len({tuple(choices) for _, choices, _ in declared["--state"]}) == 1
