@@ -18,7 +18,7 @@ FOREIGN = ("compat/", "triton_")
 EXCEPTIONS = {
     "corpus/prepare.py:prepare": "a public door: its options are keywords, as those of the verb are flags",
     "embedding/embedder.py:Embedder.encode": "a public door: sentences, and seven keywords with defaults",
-    "text/reading.py:read_sentences": "how a text is read has nine sides; a record is to take them",
+    "text/reading.py:read_sentences": "a path, and eight keywords with defaults; most callers give two or three",
 }
 
 

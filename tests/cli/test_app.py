@@ -173,7 +173,7 @@ def test_a_reader_that_has_had_enough_is_no_error(command: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
-@pytest.mark.parametrize("verb", ["embed", "perplexity", "surprisal", "substitutes"])
+@pytest.mark.parametrize("verb", ["embed", "perplexity", "surprisal", "substitutes", "convert"])
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 def test_every_verb_that_runs_a_model_says_where_unless_it_is_the_cpu(
     elmore, fixtures: Path, tmp_path: Path, monkeypatch, verb: str, device: str
@@ -184,9 +184,13 @@ def test_every_verb_that_runs_a_model_says_where_unless_it_is_the_cpu(
     monkeypatch.setattr("elmore.model.load", lambda *_, **__: model)
     monkeypatch.setattr("elmore.embedding.embedder.load", lambda *_, **__: model)
     (tmp_path / "text.txt").write_text("good words\n")
-    arguments = {"embed": ("-o", tmp_path / "v.npz"), "substitutes": ("a [good] word",)}.get(verb, ())
-    source = () if verb == "substitutes" else (tmp_path / "text.txt",)
-    ended = elmore(verb, *source, *arguments, "--device", "cuda:1")
+    text = tmp_path / "text.txt"
+    arguments = {
+        "embed": (text, "-o", tmp_path / "v.npz"),
+        "substitutes": ("a [good] word",),
+        "convert": ("-o", tmp_path / "warm", "--warm", text),
+    }.get(verb, (text,))
+    ended = elmore(verb, *arguments, "--device", "cuda:1")
     assert ended.code == 0, ended.err
     assert asked == ["cuda:1"]
     told = [line for line in ended.err.splitlines() if line.startswith("running on")]

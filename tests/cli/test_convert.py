@@ -161,6 +161,7 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
     ("options", "complaint"),
     [
         (["--warm", "none.txt"], "none.txt: no such file"),
+        (["--device", "cpu"], "--device is for --warm and --format token-embeddings"),
         (["--warm", "empty.txt"], "empty.txt holds no sentence to warm up on"),
         (["--language", "Deutsch"], "the language is to be an ISO code"),
         (["--card", "none.toml"], "none.toml: No such file"),

@@ -184,7 +184,7 @@ def test_proteins_are_read_a_residue_a_word(file, tmp_path):
     corpus = prepare([file(">a\nMKV\n>b\nMM\n", "p.fasta")], tmp_path / "out", heldout=0.1)
     assert sorted([*sentences(corpus, "train"), *sentences(corpus, "heldout")]) == [["M", "K", "V"], ["M", "M"]]
     assert corpus.style == TextStyle(tokenizer="characters", tokenizer_version=2)
-    with pytest.raises(InputError, match="--lowercase is for text"):
+    with pytest.raises(InputError, match="lowercase is for text"):
         prepare([file(">a\nMKV\n", "p.fasta")], tmp_path / "other", lowercase=True)
 
 
@@ -236,11 +236,11 @@ def test_another_seed_holds_other_documents_out(file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"vocabulary_size": 9, "vocabulary": "v"}, "--vocabulary-size and --vocabulary were both given"),
-        ({"vocabulary_size": 3}, "--vocabulary-size is 3; it must be at least 4"),
-        ({"heldout": 1.0}, "--heldout is 1.0; it must be a share"),
-        ({"heldout": float("nan")}, "--heldout is nan"),
-        ({"workers": 0}, "--workers is 0; it must be at least 1"),
+        ({"vocabulary_size": 9, "vocabulary": "v"}, "vocabulary_size and vocabulary were both given"),
+        ({"vocabulary_size": 3}, "vocabulary_size is 3; it must be at least 4"),
+        ({"heldout": 1.0}, "heldout is 1.0; it must be a share"),
+        ({"heldout": float("nan")}, "heldout is nan"),
+        ({"workers": 0}, "workers is 0; it must be at least 1"),
         ({"language": "english"}, "an ISO code"),
         ({"vocabulary": "none.txt"}, "none.txt: cannot be read"),
     ],

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from elmore.cli.command import FILE, force_option, option, options_record, verb
-from elmore.cli.model_options import ModelChoice, model_argument
+from elmore.cli.model_options import ModelChoice, device_option, model_argument
 from elmore.cli.verbosity import Verbosity
-from elmore.errors import NotFound
+from elmore.errors import InputError, NotFound
 from elmore.text.style import TOKENIZERS, TextStyle, TokenizerName
 
 CARD = "What its card should say"
@@ -79,6 +79,7 @@ style_options = options_record(
     help="A TOML file: name, description, licence, and more.",
 )
 @force_option
+@device_option
 @style_options
 def convert(
     verbosity: Verbosity,
@@ -94,6 +95,9 @@ def convert(
     """Write MODEL in another format, or with another card."""
     if warm is not None and not warm.exists():
         raise NotFound(f"{warm}: no such file")
+    runs = warm is not None or format == "token-embeddings"
+    if model.device is not None and not runs:
+        raise InputError("--device is for --warm and --format token-embeddings; nothing else of this runs the model")
 
     from elmore.embedding.warm_start import with_warm_start
     from elmore.formats.card_file import apply_card_file, read_card_file
@@ -105,7 +109,7 @@ def convert(
 
     check_output(output, inputs=[path for path in (model.model, warm, card) if path is not None], force=force)
     given = {} if card is None else read_card_file(card)
-    loaded = model.load()
+    loaded = model.load_to_run(verbosity) if runs else model.load()
     style = changes.applied_to(loaded.card.text)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
     loaded = replace(loaded, card=apply_card_file(replace(loaded.card, text=style), given))

@@ -56,8 +56,15 @@ def prepare(
     errors: DecodingErrors = DEFAULT_ERRORS,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> Corpus:
-    """Write a prepared corpus to the folder `output`, whole or not at all, and open it.
+) -> Corpus:  # more than eight arguments: each is an option of its own, which users name
+    r"""Write a prepared corpus to the folder `output`, whole or not at all, and open it.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "text.txt").write_text("The cat sat. The dog ran.\n\nA bird sang.\n")
+    >>> corpus = prepare([folder / "text.txt"], folder / "corpus", heldout=0.5, workers=1)
+    >>> len(corpus.types), corpus.vocabulary.words[:4], corpus.manifest.parts["train"].documents
+    (11, ('<S>', '</S>', '<UNK>', '.'), 1)
 
     `inputs` are paths, folders, globs or "-". Without an `input_format` their names tell FASTA from text. `paragraphs`
     says whether a line of text is a paragraph or goes on until a blank one; None finds out. The softmax vocabulary is
@@ -66,36 +73,24 @@ def prepare(
     """
     _check_options(vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers)
     found = find_inputs(inputs, formats=get_args(CorpusFormat))
-    corpus_format = common_format(found.files, input_format)
-    style = _style(corpus_format, language=language, lowercase=lowercase)
+    kind = common_format(found.files, input_format)
+    style = _style(kind, language=language, lowercase=lowercase)
     given = None if vocabulary is None else read_vocabulary(Path(vocabulary))
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
+        on_read = progress.read if progress else None
         documents = partial(
-            read_documents,
-            format=corpus_format,
-            paragraphs=paragraphs,
-            errors=errors,
-            dropped=draft.dropped,
-            on_read=progress.read if progress else None,
+            read_documents, format=kind, paragraphs=paragraphs, errors=errors, dropped=draft.dropped, on_read=on_read
         )
-        lines = chain.from_iterable(map(documents, found.files))
-        draft.write(
-            _checked(blocks_of(lines, characters=BLOCK_CHARACTERS), style),
-            style=style,
-            workers=workers or _cores(),
-            progress=progress,
-        )
+        blocks = blocks_of(chain.from_iterable(map(documents, found.files)), characters=BLOCK_CHARACTERS)
+        draft.write(_checked(blocks, style), style=style, workers=workers or _cores(), progress=progress)
         if not draft.documents:
             raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
         is_heldout = _heldout_documents(draft.documents, share=heldout, seed=seed)
         types = TypeTable.of(draft, is_heldout)
-        if given:
-            warn_if_unfit(given, types.words, types.train, where=str(vocabulary))
         chosen = given or most_frequent(types.words, types.train, size=vocabulary_size or DEFAULT_VOCABULARY_SIZE)
-        origin = f"the file {vocabulary}" if given else "the most frequent words of the training part"
         facts = {
-            "vocabulary": {"words": len(chosen), "origin": origin},
+            "vocabulary": {"words": len(chosen), "origin": _origin(given, types, file=vocabulary)},
             "seed": seed,
             "heldout_share": heldout,
             "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
@@ -110,19 +105,19 @@ def _check_options(
 ) -> None:
     if vocabulary_size is not None and vocabulary is not None:
         raise InputError(
-            "--vocabulary-size and --vocabulary were both given; a vocabulary is either counted or taken from a file"
+            "vocabulary_size and vocabulary were both given; a vocabulary is either counted or taken from a file"
         )
     if vocabulary_size is not None and vocabulary_size < 4:
-        raise InputError(f"--vocabulary-size is {vocabulary_size}; it must be at least 4: <S>, </S>, <UNK> and a word")
+        raise InputError(f"vocabulary_size is {vocabulary_size}; it must be at least 4: <S>, </S>, <UNK> and a word")
     if not 0 <= heldout < 1:
-        raise InputError(f"--heldout is {heldout}; it must be a share from 0 to below 1, as in 0.005")
+        raise InputError(f"heldout is {heldout}; it must be a share from 0 to below 1, as in 0.005")
     if workers is not None and workers < 1:
-        raise InputError(f"--workers is {workers}; it must be at least 1")
+        raise InputError(f"workers is {workers}; it must be at least 1")
 
 
 def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle:  # noqa: A002
     if format == "fasta" and lowercase:
-        raise InputError("--lowercase is for text; the residues of FASTA are read in capitals")
+        raise InputError("lowercase is for text; the residues of FASTA are read in capitals")
     tokenizers: dict[CorpusFormat, TokenizerName] = {"text": "moses", "tokenized": "whitespace", "fasta": "characters"}
     style = TextStyle(
         tokenizer=tokenizers[format], tokenizer_version=TOKENIZER_VERSION, language=language, lowercase=lowercase
@@ -151,6 +146,14 @@ def _checked(blocks: Iterator[str], style: TextStyle) -> Iterator[str]:
         if style.tokenizer == "moses":
             warn_about_unsegmented(block)
         yield block
+
+
+def _origin(given: Vocabulary | None, types: TypeTable, *, file: str | Path | None) -> str:
+    """Where the softmax vocabulary comes from; one that was given is compared with the text."""
+    if given is None:
+        return "the most frequent words of the training part"
+    warn_if_unfit(given, types.words, types.train, where=str(file))
+    return f"the file {file}"
 
 
 def _write_corpus(

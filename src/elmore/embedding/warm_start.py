@@ -19,14 +19,15 @@ from elmore.network.state import State
 def with_warm_start(model: Model, sentences: Iterable[Sequence[str]], *, text_name: str) -> Model:
     """The model with a start state of its own: the mean of its states after each sentence, read one after another."""
     state = State.zeros(model.config).to(model.device)
-    h, c = torch.zeros_like(state.h, dtype=torch.float64), torch.zeros_like(state.c, dtype=torch.float64)
+    # Added up on the CPU, because not every device has float64.
+    h, c = (torch.zeros(part.shape, dtype=torch.float64) for part in (state.h, state.c))
     count = 0
     with torch.inference_mode():
         for words in sentences:
             _, state = model.network(model.batch([words]), state)
-            h, c, count = h + state.h, c + state.c, count + 1
+            h, c, count = h + state.h.cpu(), c + state.c.cpu(), count + 1
     if count == 0:
         raise InputError(f"{text_name} holds no sentence to warm up on")
-    mean = State((h / count).float().clone(), (c / count).float().clone())
+    mean = State((h / count).float().clone(), (c / count).float().clone()).to(model.device)
     made = f"the mean state after each of {count} sentences of {text_name}"
     return replace(model, start=mean, card=replace(model.card, start_state="warm", start_state_from=made))
