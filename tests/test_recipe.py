@@ -1,12 +1,16 @@
 """A recipe is read whole, or refused by the name of the field that is wrong."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+import click
 import pytest
 
+from elmore.cli.command import verb
+from elmore.cli.training_options import recipe_changes
 from elmore.config import MEDIUM, ORIGINAL, SMALL
 from elmore.errors import ElmoreError, InputError, NotFound
 from elmore.fields import checked_field, read_fields
@@ -194,6 +198,12 @@ class TestABase:
 
 
 @dataclass(frozen=True)
+class Task:
+    name: Literal["ner", "srl"] = "ner"
+    columns: Mapping[str, int] = field(default_factory=lambda: {"word": 0, "tag": 3})
+
+
+@dataclass(frozen=True)
 class Elmo:
     where: Literal["none", "input", "output", "both"] = "input"
     layers: tuple[int, ...] | None = None
@@ -202,21 +212,64 @@ class Elmo:
 @dataclass(frozen=True)
 class Fit:
     patience: int = checked_field(5, at_least=1)
+    learning_rate: float = checked_field(1e-3, above=0)
 
 
 @dataclass(frozen=True)
 class TaskRecipe:
+    task: Task = Task()
     elmo: Elmo = Elmo()
     training: Fit = Fit()
 
 
-def test_another_kind_of_training_has_sections_of_its_own(tmp_path):
-    (tmp_path / "ner.toml").write_text('[elmo]\nwhere = "both"\nlayers = [0, 2]\n')
-    recipe = read_recipe(tmp_path / "ner.toml", TaskRecipe)
-    assert recipe == TaskRecipe(elmo=Elmo(where="both", layers=(0, 2)))
-    changed = override(recipe, {"elmo.layers": "false", "training.patience": "2"})
-    assert changed == TaskRecipe(elmo=Elmo(where="both"), training=Fit(patience=2))
-    with pytest.raises(InputError, match=r"elmo\.where is 'inside'; it must be one of none, input, output, both"):
-        override(recipe, {"elmo.where": "inside"})
-    with pytest.raises(InputError, match=r"unknown section model; this recipe has \[elmo\], \[training\]"):
-        read_recipe("medium", TaskRecipe)
+class TestARecipeOfAnotherTraining:
+    """Its sections are its own dataclasses; reader, overrides and errors are those of every recipe."""
+
+    @pytest.fixture
+    def ner(self, tmp_path) -> Path:
+        (tmp_path / "base.toml").write_text("[task]\ncolumns = {word = 1, tag = 2}\n[training]\npatience = 9\n")
+        (tmp_path / "ner.toml").write_text('base = "base.toml"\n[elmo]\nwhere = "both"\nlayers = [0, 2]\n')
+        return tmp_path / "ner.toml"
+
+    def test_it_is_read_and_starts_from_another(self, ner):
+        assert read_recipe(ner, TaskRecipe) == TaskRecipe(
+            task=Task(columns={"word": 1, "tag": 2}), elmo=Elmo(where="both", layers=(0, 2)), training=Fit(patience=9)
+        )
+
+    def test_single_fields_are_changed_as_the_command_line_names_them(self, ner):
+        @verb(allow_extra_args=True, ignore_unknown_options=True)
+        @click.pass_context
+        def train(context: click.Context, verbosity: object) -> None: ...
+
+        words = ["--elmo.layers", "false", "--training.patience=2", "--task.name", "srl"]
+        changes = recipe_changes(train.make_context("train", words))
+        changed = override(read_recipe(ner, TaskRecipe), changes)
+        assert (changed.task.name, changed.elmo, changed.training) == ("srl", Elmo(where="both"), Fit(patience=2))
+        assert changed.task.columns == {"word": 1, "tag": 2}
+        with pytest.raises(InputError, match="'--patience' is no option of train; fields of a recipe look like"):
+            recipe_changes(train.make_context("train", ["--patience", "2"]))
+
+    def test_it_survives_json(self, ner):
+        recipe = read_recipe(ner, TaskRecipe)
+        assert read_fields(TaskRecipe, json.loads(json.dumps(asdict(recipe)))) == recipe
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"elmo.where": "inside"}, "elmo.where is 'inside'; it must be one of none, input, output, both"),
+            ({"training.patience": "0"}, "training.patience is 0; it must be a whole number, at least 1"),
+            ({"training.rows": "8"}, "unknown field training.rows; known are patience, learning_rate"),
+            ({"model.cell_dim": "8"}, "unknown section model; this recipe has [task], [elmo], [training]"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, ner, changes, complaint):
+        with pytest.raises(InputError) as caught:
+            override(read_recipe(ner, TaskRecipe), changes)
+        assert complaint in str(caught.value)
+
+    def test_a_file_is_named_with_what_is_wrong_in_it(self, tmp_path):
+        (tmp_path / "ner.toml").write_text('[task]\nname = "parsing"\n')
+        with pytest.raises(InputError, match=r"ner\.toml: task\.name is 'parsing'; it must be ner or srl"):
+            read_recipe(tmp_path / "ner.toml", TaskRecipe)
+        with pytest.raises(InputError, match=r"medium: unknown section model; this recipe has \[task\], \[elmo\]"):
+            read_recipe("medium", TaskRecipe)

@@ -2,43 +2,30 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
-from elmore.cli.command import FILE, Decorator, argument, option, verb
+from elmore.cli.command import FILE, argument, option, verb
 from elmore.cli.model_options import chosen_device, complete_model, device_option
+from elmore.cli.training_options import (
+    SHAPE,
+    SettingsChoice,
+    interruption_told,
+    recipe_changes,
+    recipe_option,
+    settings_options,
+    show_training,
+)
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_RECIPE
-from elmore.errors import ElmoreError, InputError
-from elmore.training.settings import RunSettings
+from elmore.errors import InputError
 
 if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
-    from elmore.pretraining.events import Event
-    from elmore.training.stoppable import StoppableEvents
-
-OFTEN, SHAPE = "How often", "What is trained"
-
-
-def complete_recipe(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The recipes inside whose names begin so; where there is none, files."""
-    from elmore.recipe import recipe_names
-
-    names = [name for name in recipe_names() if name.startswith(incomplete)]
-    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
-
-
-def _setting(name: str, help: str) -> Decorator:  # noqa: A002 (as options have it)
-    """A number of a run's settings; its default is only shown, for a run that goes on keeps what it had."""
-    default = getattr(RunSettings, name.removeprefix("--").replace("-", "_"))
-    least = click.IntRange(min=min(default, 1))
-    return option(name, type=least, metavar="N", show_default=str(default), panel=OFTEN, help=help)
 
 
 # Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
@@ -46,30 +33,20 @@ def _setting(name: str, help: str) -> Decorator:  # noqa: A002 (as options have 
 @argument("prepared", type=FILE, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
 @option("--output", "-o", type=FILE, metavar="RUN", help="A new folder for the run.")
 @option("--resume", type=FILE, metavar="RUN", help="Go on with a run that was stopped.")
-@option(
-    "--recipe",
-    metavar="NAME|FILE",
-    shell_complete=complete_recipe,
-    show_default=DEFAULT_RECIPE,
-    panel=SHAPE,
-    help="tiny, small, medium, original; or a TOML file.",
-)
+@recipe_option("tiny, small, medium, original; or a TOML file.", default=DEFAULT_RECIPE)
 @option("--init", metavar="MODEL", shell_complete=complete_model, panel=SHAPE, help="Fine-tune this model.")
 @option("--words", is_flag=True, panel=SHAPE, help="Read words by a table, not their characters.")
 @option("--steps", type=int, metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
 @option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
 @option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
-@_setting("--log-every", "Steps between two lines of the log.")
-@_setting("--checkpoint-every", "Steps between two checkpoints.")
-@_setting("--evaluate-every", "Steps between evaluations; 0: each epoch.")
-@_setting("--keep", "Checkpoints to keep.")
-@option("--tensorboard", is_flag=True, help="Also log for TensorBoard.")
+@settings_options
 @option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
 @device_option
 @click.pass_context
 def pretrain(
     context: click.Context,
     verbosity: Verbosity,
+    settings: SettingsChoice,
     *,
     prepared: Path,
     output: Path | None,
@@ -80,11 +57,6 @@ def pretrain(
     steps: int | None,
     epochs: float | None,
     seed: int | None,
-    log_every: int | None,
-    checkpoint_every: int | None,
-    evaluate_every: int | None,
-    keep: int | None,
-    tensorboard: bool,
     hdf5: bool,
     device: str | None,
 ) -> None:
@@ -94,7 +66,7 @@ def pretrain(
     """
     if (output is None) == (resume is None):
         raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
-    changes = _changes(context.args)
+    changes = recipe_changes(context)
     for name, value in (("training.steps", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
@@ -103,20 +75,12 @@ def pretrain(
 
     folder = output or resume or Path()
     go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder))}"
-    with _interruption_told(verbosity, folder, go_on):
+    with interruption_told(verbosity, folder, go_on):
         from elmore.corpus.corpus import Corpus
         from elmore.pretraining.pretrain import pretrain as events_of
         from elmore.training.distributed import launched_team
 
         quiet = verbosity.quiet or not launched_team().is_rank_zero
-        settings = {
-            "log_every": log_every,
-            "checkpoint_every": checkpoint_every,
-            "evaluate_every": evaluate_every,
-            "keep": keep,
-            "hdf5": hdf5 or None,
-            "tensorboard": tensorboard or None,
-        }
         corpus = Corpus.open(prepared)
         events = events_of(
             corpus,
@@ -124,32 +88,11 @@ def pretrain(
             options.changes if resume is not None else options.asked(corpus),
             init=init,
             resume=resume is not None,
-            settings={name: value for name, value in settings.items() if value is not None},
+            settings=settings.given() | ({"hdf5": True} if hdf5 else {}),
             device=chosen_device(device, replace(verbosity, quiet=quiet)),
             command=shlex.join(["elmore", *sys.argv[1:]]),
         )
-        _show(events, go_on, quiet=quiet)
-
-
-def _show(events: "StoppableEvents[Event]", go_on: str, *, quiet: bool) -> None:
-    """Train, and leave with 130 if the user stopped it."""
-    from elmore.training.display import training_display
-    from elmore.training.events import Started, Stopped
-    from elmore.training.stoppable import gentle_stop
-
-    begun = stopped = False
-    with training_display(quiet=quiet) as display:
-        try:
-            with gentle_stop(events, display.say):
-                for event in events:
-                    begun, stopped = begun or isinstance(event, Started), isinstance(event, Stopped)
-                    display.show(f"{event}; go on with: {go_on}" if stopped else event)
-        except ElmoreError:
-            if begun:
-                display.say(f"the last checkpoint is kept; when this is mended, go on with: {go_on}")
-            raise
-    if stopped:
-        raise click.exceptions.Exit(130)
+        show_training(events, go_on, quiet=quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,30 +123,3 @@ class _RunOptions:
         # The shape is what it is now; of all else the trainer is to know what was asked for by name.
         named = {name: value for name, value in self.changes.items() if not name.startswith("model.")}
         return {"base": reading_words(recipe, corpus), **named}
-
-
-def _changes(arguments: list[str]) -> dict[str, str]:
-    """`--training.rows 64 --model.cell_dim=512` as a dictionary."""
-    changes: dict[str, str] = {}
-    words = iter(arguments)
-    for word in words:
-        name, joined, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or "." not in name:
-            raise InputError(f"{word!r} is no option of pretrain; fields of a recipe look like --training.rows 64")
-        if not joined:
-            value = next(words, "")
-        if not value:
-            raise InputError(f"--{name} needs a value")
-        changes[name] = value
-    return changes
-
-
-@contextmanager
-def _interruption_told(verbosity: Verbosity, folder: Path, go_on: str) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        verbosity.info(
-            f"stopped; go on with: {go_on}" if (folder / "recipe.json").exists() else "stopped; nothing was written"
-        )
-        raise click.exceptions.Exit(130) from None
