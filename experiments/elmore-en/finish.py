@@ -13,7 +13,7 @@ from pathlib import Path
 
 from elmore.config import ModelConfig
 from elmore.formats import Card
-from elmore.formats.card_file import apply_card_file, read_card_file
+from elmore.formats.cards.card_file import apply_card_file, read_card_file
 from elmore.formats.storage.json_files import write_json
 from elmore.model import load, save
 

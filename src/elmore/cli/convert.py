@@ -100,7 +100,7 @@ def convert(
         raise InputError("--device is for --warm and --format token-embeddings; nothing else of this runs the model")
 
     from elmore.embedding.warm_start import with_warm_start
-    from elmore.formats.card_file import apply_card_file, read_card_file
+    from elmore.formats.cards.card_file import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save, token_embeddings_of
     from elmore.output_paths import check_output

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from elmore.devices import choose_device
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.errors import FormatError, InputError, shortened
-from elmore.formats.elmo_settings import ElmoSettings, MixSettings
+from elmore.formats.cards.elmo_settings import ElmoSettings, MixSettings
 from elmore.model import Model, load, save
 from elmore.network.mix import LayerMix
 from elmore.network.state import State

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.formats.allennlp import ALLENNLP
-from elmore.formats.checkpoint import Card, Checkpoint
+from elmore.formats.cards.card import Card
+from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.elmoformanylangs import ELMOFORMANYLANGS
 from elmore.formats.folder import FOLDER, FOLDER_INT8
 from elmore.formats.format import Format

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import FormatError, InputError, error_context, shortened
-from elmore.formats.checkpoint import Card, Checkpoint
+from elmore.formats.cards.card import Card
+from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.layouts.options import config_from_options
 from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take_tensor

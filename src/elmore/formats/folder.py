@@ -23,7 +23,8 @@ from elmore.atomic_files import atomic_write_folder
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context, shortened
 from elmore.fields import read_fields
-from elmore.formats.checkpoint import Card, Checkpoint
+from elmore.formats.cards.card import Card
+from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.storage.container import Container, open_container
 from elmore.formats.storage.int8 import StoredTensor, dequantize, quantize

@@ -15,7 +15,8 @@ from typing import Any
 
 from elmore.atomic_files import atomic_write_folder
 from elmore.errors import FormatError, error_context, shortened
-from elmore.formats.checkpoint import Card, Checkpoint
+from elmore.formats.cards.card import Card
+from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.format import Format
 from elmore.formats.layouts.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
 from elmore.formats.layouts.options import options_from_config

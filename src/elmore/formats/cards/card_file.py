@@ -17,7 +17,7 @@ from typing import Any
 
 from elmore.errors import InputError, NotFound, error_context, shortened
 from elmore.fields import read_fields
-from elmore.formats.checkpoint import Card
+from elmore.formats.cards.card import Card
 
 _FIELDS = ("name", "description", "licence")
 _ELSEWHERE = {
