@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +46,14 @@ def test_the_original_recipe_is_the_papers():
     assert (training.negatives, training.dropout) == (8192, 0.1)
     # A constant rate.
     assert (training.warmup, training.final_rate) == (0, 1.0)
+
+
+def test_the_recipe_of_the_model_inside_is_the_one_it_was_trained_by():
+    card = resources.files("elmore") / "models" / "elmore-en" / "card.json"
+    training = json.loads(card.read_text())["extra"]["training"]
+    recipe = read_fields(Recipe, training["recipe"])
+    assert recipe == read_recipe("elmore-en", Recipe)
+    assert training["steps"] * recipe.training.rows * recipe.training.window == training["words_read"]
 
 
 def test_a_file_names_only_what_differs(tmp_path):

@@ -8,11 +8,11 @@ from elmore.training.row_adam import RowAdam
 from triton_here import DEVICE, needs_triton
 
 
-def gradients(shape: tuple[int, ...], *, updates: int = 6, share: float = 1.0) -> list[Tensor]:
+def gradients(shape: tuple[int, ...], *, steps: int = 6, share: float = 1.0) -> list[Tensor]:
     """Random ones, of which each row is zero with the probability that is left of `share`."""
     random = torch.Generator().manual_seed(1)
     rows = (shape[0], *(1 for _ in shape[1:]))
-    return [torch.randn(shape, generator=random) * (torch.rand(rows, generator=random) < share) for _ in range(updates)]
+    return [torch.randn(shape, generator=random) * (torch.rand(rows, generator=random) < share) for _ in range(steps)]
 
 
 def moved(optimizer: type[torch.optim.Optimizer], slopes: list[Tensor], **options: object) -> Tensor:
@@ -32,7 +32,7 @@ def test_with_all_rows_touched_it_is_the_adam_of_torch(shape, options):
 
 
 def test_a_row_goes_the_way_it_would_go_alone():
-    slopes = gradients((5, 3), updates=12, share=0.4)
+    slopes = gradients((5, 3), steps=12, share=0.4)
     together = moved(RowAdam, slopes, lr=0.1)
     start = torch.linspace(-1, 1, 15).view(5, 3)
     for row in range(5):
@@ -74,7 +74,7 @@ def test_a_parameter_without_gradient_is_left_alone():
 
 
 def test_it_goes_on_from_its_state_as_if_it_had_not_stopped():
-    slopes = gradients((5, 3), updates=8, share=0.5)
+    slopes = gradients((5, 3), steps=8, share=0.5)
     through = moved(RowAdam, slopes, lr=0.1)
 
     table = nn.Parameter(torch.linspace(-1, 1, 15).view(5, 3))
@@ -95,7 +95,7 @@ def test_it_goes_on_from_its_state_as_if_it_had_not_stopped():
 def test_the_triton_kernel_moves_the_same_rows_as_far(shape):
     from elmore.training import triton_row_adam
 
-    slopes = gradients(shape, updates=8, share=0.5)
+    slopes = gradients(shape, steps=8, share=0.5)
     table = torch.linspace(-1, 1, slopes[0].numel()).view(shape).to(DEVICE)
     mean, square, steps = torch.zeros_like(table), torch.zeros_like(table), torch.zeros(len(table), device=DEVICE)
     for slope in slopes:

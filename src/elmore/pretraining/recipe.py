@@ -20,7 +20,7 @@ class Training:
     """Everything about a training but the model's shape and its text."""
 
     epochs: float = checked_field(10.0, above=0, instead_of="steps")
-    steps: int = checked_field(0, at_least=0)  # updates of the weights; if given, instead of epochs
+    steps: int = checked_field(0, at_least=0)  # of the optimizer; if given, instead of epochs
     frozen_steps: int = checked_field(0, at_least=0)  # before these: steps of the softmax alone, for fine-tuning
     rows: int = checked_field(128, at_least=1)  # read side by side, by all processes together
     window: int = checked_field(20, at_least=1)  # words that a row reads at once
