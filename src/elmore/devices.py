@@ -33,7 +33,7 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
         reason = str(error).splitlines()[0].split(". ")[0].rstrip(".")
         reason = "there is no such kind" if reason.startswith("Expected one of") else reason
         raise InputError(
-            f"the device {str(asked or 'cuda')!r} cannot be used here: {reason}; give {' or '.join(_usable())}"
+            f"the device {str(asked or 'cuda')!r} cannot be used here: {reason}; give {' or '.join(usable_devices())}"
         ) from None
     return device
 
@@ -68,7 +68,7 @@ def _own_gpu() -> int:
     return own
 
 
-def _usable() -> list[str]:
+def usable_devices() -> list[str]:
     """The devices there are here, by the names to ask for them."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     mps = ["mps"] if torch.backends.mps.is_available() else []

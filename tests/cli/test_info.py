@@ -83,6 +83,27 @@ def test_the_machine_is_described_on_request(elmore) -> None:
     assert told["kernels"]["cpu"] == describe_kernels(torch.device("cpu"))
 
 
+def test_every_device_that_can_be_used_is_listed_with_its_kernels(elmore, monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Card {device.index}")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr("elmore.kernels.selection.importlib.util.find_spec", lambda _: None)
+    told = json.loads(elmore("info", "--system", "--json").out)
+    assert told["devices"] == "cpu, cuda:0 Card 0, cuda:1 Card 1, mps"
+    assert list(told["kernels"]) == ["cpu", "cuda", "mps"]
+    # Without Triton a GPU trains by the same kernels as any other device.
+    assert (
+        told["kernels"]["cuda"]
+        == told["kernels"]["mps"]
+        == {
+            "reading": "reference",
+            "training in float32": "torch",
+            "training in bfloat16": "torch",
+        }
+    )
+
+
 def test_without_a_name_it_tells_of_the_model_inside(elmore) -> None:
     ended = elmore("info")
     assert ended.code == 0

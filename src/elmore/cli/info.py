@@ -104,17 +104,21 @@ def _system_facts() -> dict[str, Any]:
 
     import torch
 
-    gpus = [f"cuda:{number} {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
+    from elmore.devices import usable_devices
     from elmore.kernels.selection import describe_kernels
 
-    kinds = ["cpu", *(["cuda"] if gpus else [])]
+    devices = [torch.device(name) for name in usable_devices()]
+    kinds = dict.fromkeys(device.type for device in devices)
     return {
         "elmore": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),
         "threads": torch.get_num_threads(),
-        "devices": ", ".join(["cpu", *gpus]),
+        "devices": ", ".join(
+            f"{device} {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)
+            for device in devices
+        ),
         "kernels": {kind: describe_kernels(torch.device(kind)) for kind in kinds},
     }
 
