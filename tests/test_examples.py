@@ -5,12 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cpu_environment import ON_THE_CPU
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_the_demo_tells_meanings_apart_and_shows_sameness_and_files() -> None:
     ended = subprocess.run(
-        [sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "examples/demo.py"],
+        cwd=ROOT,
+        env=ON_THE_CPU,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert ended.stderr == ""
     for word in ("bow", "play", "bank"):
