@@ -254,7 +254,7 @@ def cpu_training() -> list[str]:
 
 def distinct_words() -> list[str]:
     line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    return [f"{2 * line['rows'] * line['steps']:,}", f"{line['distinct_words']:,}"]
+    return [f"{2 * line['rows'] * line['window']:,}", f"{line['distinct_words']:,}"]
 
 
 def parameters(recipe: str | None = None) -> str:

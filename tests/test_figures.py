@@ -187,6 +187,15 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
     assert writers, f"no script writes {path.name}"
 
 
+@pytest.mark.parametrize("name", ["pretrain", "pretrain_cpu"])
+def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str) -> None:
+    lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
+    program = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))
+    written = {node.value for node in ast.walk(program) if isinstance(node, ast.Constant)}
+    assert lines
+    assert {field for line in lines for field in line} - written == set()
+
+
 def writes(program: Path, results: Path) -> bool:
     text = program.read_text(encoding="utf-8")
     return f'"{results.name}"' in text or f'keep("{results.stem}"' in text
