@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmore import Embedder, load
-from elmore.embedding import stream
 from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.word_cache import WORD_BYTES, WordCache
 from elmore.errors import InputError, InputWarning, OutOfMemory
@@ -91,23 +90,6 @@ def test_results_come_as_float16_when_asked(tiny: Embedder) -> None:
     half = tiny.encode("I took a bow.", dtype="float16")
     assert half.dtype == np.float16
     np.testing.assert_allclose(half, tiny.encode("I took a bow."), atol=2e-3)
-
-
-def test_a_stream_is_read_in_bounded_pieces(tiny: Embedder) -> None:
-    taken = 0
-
-    def sentences():
-        nonlocal taken
-        while True:
-            taken += 1
-            yield ["An", "endless", "stream"]
-
-    endless = tiny.encode_iter(sentences(), batch_tokens=100)
-    for _ in range(1000):
-        next(endless)
-    # A sentence is five positions with its boundaries, a batch has 20; chunks of 1, 4, 16, 16 and 16 batches were read.
-    assert stream.BATCHES_AHEAD == 16
-    assert taken == 20 * (1 + 4 + 16 + 16 + 16)
 
 
 def test_carrying_the_state_depends_on_what_came_before_and_the_fixed_state_does_not(tiny: Embedder) -> None:
