@@ -28,7 +28,7 @@ $(VENV)/triton: $(VENV)/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check triton
 	@touch $@
 
-test-kernels: $(VENV)/triton  ## the Triton kernels, interpreted, so without a GPU (fetches 290 MB once)
+test-kernels: $(VENV)/triton  ## the Triton kernels, interpreted, so without a GPU (fetches Triton once)
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/kernels tests/training
 
 check: $(VENV)/ready  ## layout, lint, types, and the direction of imports

@@ -7,16 +7,34 @@ A table stands in its page between `<!-- table: NAME -->` and `<!-- end -->`; a 
 `tests/test_figures.py` that no page says anything else than the files.
 """
 
-import json
 import math
 import re
 import statistics
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import tokenizer_figures
+from kept_results import (
+    bound,
+    constant,
+    directions,
+    in_words,
+    newest,
+    read,
+    read_lines,
+    share_of_peak,
+    table,
+    thousands,
+)
+
 from elmore.config import ModelConfig, tensor_shapes
+from elmore.pretraining.heldout_perplexity import METRIC
+from elmore.pretraining.recipe import Recipe
+from elmore.recipe import read_recipe
+from elmore.training.events import Evaluated, Progressed
+from elmore.training.trainable import Evaluation, Step
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = ROOT / "benchmarks" / "results"
@@ -165,6 +183,27 @@ def start_state() -> str:
     return table(["", *measured], rows)
 
 
+def printed_lines() -> str:
+    """The last lines of the training of elmore-en, as the run prints what its log has."""
+    *_, logged, last, evaluated = training_log()
+    named = {
+        way: dict(zip(("forward", "backward"), directions(values), strict=True))
+        for way, values in (("sampled", logged["sampled_perplexities"]), ("heldout", evaluated["heldout_each"]))
+    }
+    speed = logged["tokens_per_second"]
+    progressed = Progressed(
+        Step(logged["step"], (logged["loss"],), logged["norm"], logged["rate"]),
+        last["step"],
+        epoch=logged["epoch"],
+        metrics={"sampled_perplexities": named["sampled"]},
+        tokens_per_second=speed,
+        seconds_left=(last["tokens"] - logged["tokens"]) / speed,
+        logged=True,
+    )
+    found = Evaluation(METRIC, evaluated["heldout"], named["heldout"], tokens=0)
+    return f"```text\n{progressed}\n{Evaluated(evaluated['step'], found, is_baseline=False)}\n```"
+
+
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "parity"): parity,
     ("docs/layers.md", "equality"): equality,
@@ -175,6 +214,8 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("experiments/elmore-en/README.md", "texts"): texts,
     ("experiments/elmore-en/README.md", "int8"): int8,
     ("experiments/elmore-en/README.md", "start-state"): start_state,
+    ("docs/pretraining.md", "printed-lines"): printed_lines,
+    ("experiments/tokenizer/README.md", "texts"): tokenizer_figures.texts,
 }
 
 
@@ -213,11 +254,13 @@ def cpu_training() -> list[str]:
 
 def distinct_words() -> list[str]:
     line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    return [f"{2 * line['rows'] * line['steps']:,}", f"{line['distinct_words']:,}"]
+    return [f"{2 * line['rows'] * line['window']:,}", f"{line['distinct_words']:,}"]
 
 
-def parameters() -> str:
-    config = ModelConfig.from_dict(read(SHIPPED / "config.json")["model"])
+def parameters(recipe: str | None = None) -> str:
+    """In millions: those of a recipe's model, or of the model inside."""
+    config = read_recipe(recipe, Recipe).model if recipe else None
+    config = config or ModelConfig.from_dict(read(SHIPPED / "config.json")["model"])
     return f"{sum(math.prod(shape) for shape in tensor_shapes(config).values()) / 1e6:.1f}"
 
 
@@ -248,8 +291,22 @@ def training_sizes() -> list[str]:
     return [f"{training['recipe']['training']['epochs']:.0f}", million_words(), minutes()]
 
 
+def shipped_recipe() -> Any:
+    return read(SHIPPED / "card.json")["extra"]["training"]["recipe"]["training"]
+
+
+def shipped_settings() -> list[str]:
+    recipe = shipped_recipe()
+    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["clip"])]
+
+
+def logged_every() -> list[str]:
+    first, second = (entry["step"] for entry in training_log()[:2])
+    return [str(second - first)]
+
+
 def gradient_norms() -> list[str]:
-    clip = read(SHIPPED / "card.json")["extra"]["training"]["recipe"]["training"]["clip"]
+    clip = shipped_recipe()["clip"]
     norms = [entry["norm"] for entry in training_log() if "norm" in entry]
     return [f"{statistics.median(norms):.1f}", f"{100 * statistics.mean(norm > clip for norm in norms):.0f}", str(clip)]
 
@@ -258,9 +315,17 @@ def warm_sentences() -> list[str]:
     return re.findall(r"\d+", read(EXPERIMENT / "results" / "start_state.json")["warm"]["start"])[:1]
 
 
+def training_log() -> list[dict[str, Any]]:
+    return read_lines(EXPERIMENT / "results" / "log.jsonl")
+
+
 SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("README.md", "the same call twice gives the same bits, another batch up to {} more or less"): largest_difference,
     ("examples/demo.py", "Of all sizes and batches that were measured, up to {} (docs/layers.md)"): largest_difference,
+    (
+        "src/elmore/embedding/embedder.py",
+        "the same call gives the same bits, another batch up to {} more or less (measured",
+    ): largest_difference,
     ("README.md", "`elmore-en` has {} million parameters"): lambda: [parameters()],
     ("README.md", "on {} million words of openly licensed English"): lambda: [million_words()],
     ("README.md", "in {} minutes on one H200"): lambda: [minutes()],
@@ -298,61 +363,37 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ],
     ("experiments/elmore-en/README.md", "the mean of the states after {} sentences"): warm_sentences,
     ("experiments/elmore-en/README.md", "The median norm is {}, and {} % of them lie above {}"): gradient_norms,
+    ("experiments/elmore-en/README.md", "has the norm of the gradients every {} steps"): logged_every,
+    ("experiments/elmore-en/README.md", "{} epochs, rate {}, clip {} | the one that is shipped"): shipped_settings,
+    ("experiments/elmore-en/about.toml", "{} epochs, rate {}, clip {}, below the usual norm"): shipped_settings,
+    ("experiments/elmore-en/README.md", "on {} sentences of each text"): lambda: [
+        constant(EXPERIMENT / "start_state.py", "SENTENCES")
+    ],
+    ("experiments/elmore-en/README.md", "that is best on {} training pairs"): lambda: [
+        constant(EXPERIMENT / "start_state.py", "PAIRS")
+    ],
+    ("experiments/elmore-en/README.md", "{} paragraphs of each source"): lambda: [
+        in_words(int(constant(EXPERIMENT / "warm_text.py", "PARAGRAPHS")))
+    ],
+    ("src/elmore/recipes/elmore-en.toml", "on openly licensed text, {} minutes on one H200"): lambda: [minutes()],
+    ("src/elmore/recipes/elmore-en.toml", "the median norm of the gradients, {},"): lambda: gradient_norms()[:1],
+    ("src/elmore/recipes/small.toml", "# {} million parameters"): lambda: [parameters("small")],
+    ("src/elmore/recipes/medium.toml", "# {} million parameters"): lambda: [parameters("medium")],
+    ("src/elmore/recipes/original.toml", "recipe, {} million parameters"): lambda: [parameters("original")],
+    (
+        "experiments/tokenizer/README.md",
+        "{} were scored: together they cost {} % fewer bits, less in {} texts and more in {}",
+    ): tokenizer_figures.bits,
+    (
+        "experiments/tokenizer/README.md",
+        "The number of unknown words stays the same, {} and {}; their share goes from {} to {} %",
+    ): tokenizer_figures.unknown,
+    (
+        "experiments/tokenizer/README.md",
+        "takes up to {} times as long, {} times at the median",
+    ): tokenizer_figures.times,
+    ("experiments/tokenizer/README.md", "on {} characters a text"): tokenizer_figures.characters,
 }
-
-
-# What both are made of.
-
-
-def read(path: Path) -> Any:
-    """What a file of results holds; nothing if it was never measured."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
-def newest(path: Path) -> dict[str, dict[str, Any]]:
-    """The last line of each published size, the smallest size first."""
-    lines = {line["size"]: line for line in read_lines(path)}
-    return {size: lines[size] for size in ("small", "medium", "original") if size in lines}
-
-
-def training_log() -> list[dict[str, Any]]:
-    return read_lines(EXPERIMENT / "results" / "log.jsonl")
-
-
-def directions(values: Any) -> Iterable[float]:
-    """Forward and backward, whether a log has them by name or in order."""
-    return values.values() if isinstance(values, dict) else values
-
-
-def thousands(number: int) -> str:
-    return f"{round(number, -3):,}"
-
-
-def share_of_peak(reached: float, peak: float) -> str:
-    return f"{100 * reached / peak:.0f} % of {peak} TFLOP/s"
-
-
-def bound(difference: float) -> str:
-    """A largest difference with one digit, rounded up.
-
-    >>> bound(0.0), bound(5.5e-6), bound(4e-6)
-    ('bit-equal', '6e-06', '4e-06')
-    """
-    if difference == 0:
-        return "bit-equal"
-    unit = 10.0 ** math.floor(math.log10(difference))
-    return f"{math.ceil(difference / unit - 1e-9) * unit:.0e}"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> str:
-    """A table of Markdown; the first columns are text, the rest numbers."""
-    marks = ["---" if n < texts else "--:" for n in range(len(head))]
-    lines = [f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in (head, *rows)]
-    return "\n".join([lines[0], f"|{'|'.join(marks)}|", *lines[1:]])
 
 
 if __name__ == "__main__":

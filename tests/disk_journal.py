@@ -21,7 +21,7 @@ class Naming:
     target: str  # relative to the folder that is watched
     unsynced: list[str]  # what of it would not have been on disk after a power cut
     neighbours_unsynced: list[str]  # files beside it of which that is true: of those that it speaks of, none may be
-    held: bool = False  # whether its folder was synced afterwards, and before anything else got a name there
+    held: bool = False  # whether its folder was synced afterwards
 
 
 @dataclass

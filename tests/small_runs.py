@@ -1,12 +1,12 @@
 """A corpus of made-up sentences, and the smallest training run that has every part of a large one."""
 
-import os
 import random
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from cpu_environment import ON_THE_CPU
 from elmore.corpus.corpus import Corpus
 from elmore.corpus.prepare import prepare
 from elmore.model import Model
@@ -38,7 +38,7 @@ OPTIONS = [
 
 # What a program needs so that its sums are the same on every run, and nothing of a launcher around the tests.
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in LAUNCHER} | {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {name: value for name, value in ON_THE_CPU.items() if name not in LAUNCHER} | {"OMP_NUM_THREADS": "1"}
 
 
 def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocabulary: Path | None = None) -> Corpus:

@@ -1,10 +1,14 @@
 """Every figure on a page is the one in the file that keeps what was measured, and a script writes that file."""
 
+import ast
 import importlib.util
+import io
 import json
 import os
 import re
+import tokenize
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *EXPERIMENT.glob("*.py")])
+SHARED = ("kept_results.py", "tokenizer_figures.py")  # parts of figures.py
+SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
 def script(path: Path) -> ModuleType:
@@ -28,9 +33,8 @@ def script(path: Path) -> ModuleType:
 figures = script(ROOT / "benchmarks" / "figures.py")
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in SCRIPTS if path.name not in SHARED], ids=lambda p: p.name)
 def test_every_script_fits_the_package_as_it_is(path: Path, monkeypatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     monkeypatch.setattr(os, "environ", dict(os.environ))
     assert script(path).main
 
@@ -51,21 +55,87 @@ def test_a_page_that_says_something_else_is_noticed() -> None:
         assert figures.with_figures("README.md", changed) == text
 
 
+# What looks measured and is not.
+NOT_MEASURED = {
+    ("experiments/elmore-en/README.md", "48 MB"): "the limit that the question sets",
+    ("experiments/elmore-en/README.md", "5 epochs"): "what a run was asked for of which, as it says, nothing was kept",
+    ("experiments/elmore-en/about.toml", "5 epochs"): "the same",
+    ("src/elmore/progress.py", "42%"): "how a bar looks",
+    ("src/elmore/progress.py", "1,234,567 tokens"): "how a bar looks",
+    ("src/elmore/progress.py", "12,345 tokens"): "how a bar looks",
+}
+UNITS = "MB|GB|MiB|GiB|TB|[TG]FLOP|tokens|words|times|ms|milliseconds|s|seconds|min|minutes|h|hours|million|epochs"
+LOOKS_MEASURED = re.compile(rf"\d[\d.,_]*\s*(?:(?:{UNITS})\b|%)|\de-\d")
+PAGES = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "src/elmore/models/LICENCE.md",
+    "experiments/elmore-en/about.toml",
+]
+PAGES += [
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("docs/*.md", "experiments/*/README.md", "benchmarks/README.md", "src/elmore/recipes/*.toml")
+    for path in sorted(ROOT.glob(pattern))
+]
+
+
+def without_figures(page: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A page with a gap wherever it is told what to say."""
+    monkeypatch.setattr(figures, "TABLES", dict.fromkeys(figures.TABLES, lambda: ""))
+    gaps = {place: [""] * place[1].count("{}") for place in figures.SENTENCES}
+    monkeypatch.setattr(figures, "SENTENCES", {place: lambda gap=gap: gap for place, gap in gaps.items()})
+    text: str = figures.with_figures(page, (ROOT / page).read_text(encoding="utf-8"))
+    monkeypatch.undo()
+    return text
+
+
+def prose_of(source: str) -> Iterator[str]:
+    """The comments and docstrings of a program, without the examples in them, which are run."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (said := ast.get_docstring(node)):
+            yield re.sub(r"^\s*>>>.*?(?:\n\s*\n|\Z)", "\n", said, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_no_page_has_a_figure_that_no_file_keeps(monkeypatch) -> None:
+    found = set()
+    for page in PAGES:
+        # What is printed in examples is compared with what they print, in test_readme.py.
+        examples = r"^```(?:console|python).*?^```"
+        text = re.sub(examples, "", without_figures(page, monkeypatch), flags=re.DOTALL | re.MULTILINE)
+        found |= {(page, figure) for figure in LOOKS_MEASURED.findall(text)}
+    for path in [*ROOT.glob("src/elmore/**/*.py"), *SCRIPTS, *ROOT.glob("examples/*.py")]:
+        page = path.relative_to(ROOT).as_posix()
+        for text in prose_of(without_figures(page, monkeypatch)):
+            found |= {(page, figure) for figure in LOOKS_MEASURED.findall(text)}
+    assert found == NOT_MEASURED.keys(), "let benchmarks/figures.py write it from a kept file, or take it out"
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ["3 % less likely", "some 0.3 seconds", "ten, or 2.5 times", "16 minutes", "30 million", "up to 6e-6", "4 TB"],
+)
+def test_what_looks_measured_is_seen(claim: str) -> None:
+    assert LOOKS_MEASURED.search(claim)
+
+
 def test_a_figure_that_has_lost_its_sentence_is_noticed() -> None:
     with pytest.raises(SystemExit, match="0 places look like"):
         figures.with_figures("CHANGELOG.md", "- a model")
 
 
-def test_every_comparison_with_the_original_programs_is_in_the_table(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def test_every_comparison_with_the_original_programs_is_in_the_table() -> None:
     rows = figures.read(figures.BENCHMARKS / "parity.json")["rows"]
     assert [(row["program"], row["what"]) for row in rows] == [
         (c.program, c.what) for c in script(ROOT / "benchmarks" / "parity.py").COMPARISONS
     ]
 
 
-def test_every_size_was_read_in_every_way(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def test_every_size_was_read_in_every_way() -> None:
     equality = script(ROOT / "benchmarks" / "equality.py")
     found = figures.read(figures.BENCHMARKS / "equality.json")["largest_difference"]
     assert {size: list(row) for size, row in found.items()} == {size: list(equality.WAYS) for size in equality.MODELS}
@@ -110,11 +180,20 @@ def test_the_card_of_the_model_inside_ends_as_the_log_of_its_training_does() -> 
 
 
 @pytest.mark.parametrize(
-    "path", [*ROOT.glob("benchmarks/results/*"), *EXPERIMENT.glob("results/*.json")], ids=lambda p: p.name
+    "path", [*ROOT.glob("benchmarks/results/*"), *ROOT.glob("experiments/*/results/*.json")], ids=lambda p: p.name
 )
 def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
     writers = [one.name for one in SCRIPTS if one.name != "figures.py" and writes(one, path)]
     assert writers, f"no script writes {path.name}"
+
+
+@pytest.mark.parametrize("name", ["pretrain", "pretrain_cpu"])
+def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str) -> None:
+    lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
+    program = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))
+    written = {node.value for node in ast.walk(program) if isinstance(node, ast.Constant)}
+    assert lines
+    assert {field for line in lines for field in line} - written == set()
 
 
 def writes(program: Path, results: Path) -> bool:

@@ -181,8 +181,8 @@ def test_while_a_file_is_read_it_is_told_how_much_of_it_was(tmp_path: Path, pack
     assert sum(told) == path.stat().st_size == total_bytes([path])
     if pack is bz2.compress:  # which packs 900 kB at a time, and cannot unpack less
         return
-    # Not all at once: after half of the lines, about half.
-    assert sum(told[:15_000]) == pytest.approx(path.stat().st_size / 2, rel=0.3)
+    # Not all at once: after half of the lines half of it, but for what is read ahead; zst unpacks 128 kB at a time.
+    assert sum(told[:15_000]) == pytest.approx(path.stat().st_size / 2, rel=0.06)
 
 
 def test_the_size_of_a_pipe_is_not_known(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from elmore.text_files import read_lines
 
 TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text"
-PARAGRAPHS, AMONG, SEED = 12, 400, 1
+PARAGRAPHS = 12
+AMONG, SEED = 400, 1
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it ch
 # Perplexity: of a text that is read as in training, on from sentence to sentence.
 DEFAULT_PERPLEXITY_STATE: StateName = "carry"
 DEFAULT_PERPLEXITY_ROWS = 64
-# Where a row takes up another passage, it knows nothing of what it reads: with 32, documents seem some 3 % less likely.
+# Where a row takes up another passage, it knows nothing of what it reads: in short ones documents seem less likely.
 DEFAULT_PASSAGE = 256  # sentences
 
 # Substitutes.

@@ -1,7 +1,6 @@
 """The program as a whole: help, version, flags before and after the verb, and how it ends."""
 
 import gzip
-import os
 import re
 import subprocess
 import sys
@@ -12,13 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from cpu_environment import ON_THE_CPU
 from elmore import __version__, load
 from elmore.cli.app import VERBS, program
 from elmore.progress import Progress
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=ON_THE_CPU, capture_output=True, text=True, check=False, timeout=120)
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +30,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONUNBUFFERED": "", **environment},
+        env={**ON_THE_CPU, "PYTHONUNBUFFERED": "", **environment},
         timeout=120,
     )
 

@@ -69,8 +69,9 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path, unfrozen: bool)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    on_the_cpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     team = [
-        subprocess.Popen([sys.executable, __file__, str(rank), port, str(int(unfrozen)), str(tmp_path)])
+        subprocess.Popen([sys.executable, __file__, str(rank), port, str(int(unfrozen)), str(tmp_path)], env=on_the_cpu)
         for rank in range(2)
     ]
     assert [process.wait(timeout=600) for process in team] == [0, 0]
@@ -87,7 +88,9 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path, unfrozen: bool)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo)), nn.DataParallel])
-def test_a_copied_or_wrapped_elmo_reads_the_same(copied) -> None:
+def test_a_copied_or_wrapped_elmo_reads_the_same(copied, monkeypatch) -> None:
+    # DataParallel would move the module to the first GPU it sees.
+    monkeypatch.setattr(sys.modules[nn.DataParallel.__module__], "_get_available_device_type", lambda: None)
     elmo = Elmo.from_pretrained("tiny-random", mixes=2, dropout=0.0)
     expected = elmo(SENTENCES)
     twin = copied(elmo)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmore import Embedder, load
-from elmore.embedding import stream
 from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.word_cache import WORD_BYTES, WordCache
 from elmore.errors import InputError, InputWarning, OutOfMemory
@@ -91,22 +90,6 @@ def test_results_come_as_float16_when_asked(tiny: Embedder) -> None:
     half = tiny.encode("I took a bow.", dtype="float16")
     assert half.dtype == np.float16
     np.testing.assert_allclose(half, tiny.encode("I took a bow."), atol=2e-3)
-
-
-def test_a_stream_is_read_in_bounded_pieces(tiny: Embedder) -> None:
-    taken = 0
-
-    def sentences():
-        nonlocal taken
-        while True:
-            taken += 1
-            yield ["An", "endless", "stream"]
-
-    endless = tiny.encode_iter(sentences(), batch_tokens=100)
-    for _ in range(1000):
-        next(endless)
-    # Each sentence is five positions with its boundaries: at most one chunk is read ahead, and the sample checked.
-    assert taken <= 1000 + 100 * stream.BATCHES_AHEAD / 5 + 200
 
 
 def test_carrying_the_state_depends_on_what_came_before_and_the_fixed_state_does_not(tiny: Embedder) -> None:
@@ -270,7 +253,8 @@ def test_bfloat16_stays_close(tiny: Embedder) -> None:
     fast = Embedder.from_pretrained("tiny-random", compute="bfloat16")
     exact, rough = (m.encode("I took a bow before the curtain .", layers="all") for m in (tiny, fast))
     cosines = (exact * rough).sum(-1) / np.linalg.norm(exact, axis=-1) / np.linalg.norm(rough, axis=-1)
-    assert cosines.mean(axis=1).min() > 0.995
+    assert cosines.min() > 0.9995
+    assert not np.array_equal(exact, rough)
     with pytest.raises(InputError, match="compute is 'int4'"):
         Embedder.from_pretrained("tiny-random", compute="int4")
 

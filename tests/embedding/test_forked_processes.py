@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from cpu_environment import ON_THE_CPU
 from elmore import devices
 from elmore.errors import InputError
 
@@ -40,7 +41,7 @@ print(answers.get(timeout=60) < 1e-5)
 @pytest.mark.parametrize("whose", ["parents", "own"])
 def test_an_embedder_works_in_a_forked_process(whose: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, whose], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", PROGRAM, whose], env=ON_THE_CPU, capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.stdout == "True\n", ended.stderr
 

@@ -3,7 +3,7 @@
 import io
 import itertools
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from elmore import Embedder, open_vectors
 from elmore.embedding import job as jobs
 from elmore.embedding.job import EmbedJob, EmbedSummary, unfinished_work
 from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.embedding.warm_start import with_warm_start
 from elmore.errors import InputError, NotFound
 from elmore.progress import Progress, progress_bar
 
@@ -151,6 +152,53 @@ def test_what_cannot_work_is_refused_at_once(text, monkeypatch, changes, where, 
     Path("folder.npz").mkdir()
     with pytest.raises(error, match=complaint):
         replace(EmbedJob(sources=("text.txt",)), **changes).check(Path(where))
+
+
+# Every option of a job: what it is changed to and what is then said to differ, or nothing where vectors stay the same.
+OPTIONS = {
+    "layers": ("top", "layers"),
+    "dtype": ("float16", "vectors"),
+    "state": ("carry", "carried_rows"),
+    "input_format": ("text", "input_format"),
+    "split": (False, "split"),
+    "paragraphs": ("blank-line", "paragraphs"),
+    "language": ("de", "text"),
+    "tokenizer": ("whitespace", "text"),
+    "token_style": ("penn", "token_style"),
+    "shard": ((1, 2), "shard"),
+    "batch_tokens": (64, None),
+    "batch_size": (3, None),
+    "errors": ("replace", None),
+    "force": (True, None),
+}
+
+
+def test_the_options_of_a_job_are_all_looked_at() -> None:
+    # Others: what is read, where it goes, and that nothing is gone on with; each has a test of its own.
+    assert {field.name for field in fields(EmbedJob)} - OPTIONS.keys() == {"sources", "layout", "fresh"}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_job_with_another_option_goes_on_only_where_vectors_stay_the_same(
+    text, target, tiny, monkeypatch, option
+) -> None:
+    value, differs = OPTIONS[option]
+    job = EmbedJob(sources=(str(text),), input_format="tokenized", batch_tokens=1)
+    leave_half_done(job, tiny, target, monkeypatch)
+    changed = replace(job, **{option: value})
+    if differs is None:
+        assert run(changed, tiny, target).resumed_after > 0
+    else:
+        with pytest.raises(InputError, match=rf"unfinished work of another job \({differs} was"):
+            run(changed, tiny, target)
+
+
+def test_a_model_with_another_start_state_does_not_go_on(text, target, tiny, monkeypatch) -> None:
+    job = EmbedJob(sources=(str(text),), input_format="tokenized", batch_tokens=1)
+    leave_half_done(job, tiny, target, monkeypatch)
+    warm = Embedder(with_warm_start(tiny.model, [["I", "took", "a", "bow"]], text_name="warm.txt"))
+    with pytest.raises(InputError, match=r"start_state was \"zeros\" and is now"):
+        run(job, warm, target)
 
 
 @pytest.mark.parametrize("changed", ["Sentence 7", "Sentence 240"])

@@ -117,6 +117,10 @@ def test_autocast_rounds_the_products_forth_and_back():
     for a, b in zip(rounded, exact, strict=True):
         assert a.dtype == torch.float32
         assert 0 < (a - b).norm() / b.norm() < 0.02
+    # The bias is only added: its gradient, a sum over all steps, is never rounded to what is multiplied.
+    bias = rounded[2]
+    assert bias.shape == weights.bias.shape
+    assert not torch.equal(bias, bias.bfloat16().float())
 
 
 @needs_triton

@@ -30,6 +30,7 @@ def words_of(lengths: list[int], *, width: int) -> Tensor:
         ([3, 1, 16, 15, 17, 2, 20, 4, 5, 6, 31, 3, 2, 2, 2, 2, 2], 37),  # groups of short words, and of long ones
         ([15, 16] * 8, 16),  # as many places as are taken at once
         ([2], 6),  # fewer
+        ([16] * 8, 37),  # padding alone is first seen where the second round begins
         ([48, 50, 47], 50),  # no padding that would fill the last places
     ],
 )
@@ -74,3 +75,12 @@ def test_short_words_are_read_no_farther_than_they_need():
     order, rounds = triton_max_pooling.plan_for(characters.to(DEVICE))
     assert order.tolist() == [*range(1, 16), 0, 16]
     assert rounds.tolist() == [1, 2, 3]
+
+
+@needs_triton
+def test_a_word_is_read_until_padding_alone_was_seen_once():
+    from elmore.kernels import triton_max_pooling
+
+    for length, needed in ((15, 1), (16, 2), (31, 2), (32, 3)):
+        _, rounds = triton_max_pooling.plan_for(words_of([length] * 8, width=50).to(DEVICE))
+        assert rounds.tolist() == [needed]

@@ -138,6 +138,24 @@ def test_loss_and_every_gradient_equal_a_plain_reference_in_float64(sampled: boo
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12, msg=name)
 
 
+def test_the_gradient_of_a_frequent_word_is_summed_exactly_also_in_bfloat16() -> None:
+    """A sum in bfloat16 would stop at 256 like parts: one more is rounded away."""
+    config = ModelConfig(characters=None, n_words=2, word_dim=4, vector_dim=4, cell_dim=6)
+    model = LanguageModel(config, classes=3)
+    initialize(model, torch.Generator().manual_seed(3))
+    table = model.network.words.table
+    slopes = []
+    for rows in (1, 4096):  # the same word in every row, which then has the same gradient
+        inputs, targets = torch.ones(2, 1, rows, dtype=torch.int64), torch.full((2, 1, rows), 2)
+        words = WordInputs(None, torch.arange(2))
+        losses, _ = model(words, inputs, targets, State.zeros(config, rows=rows), dtype=torch.bfloat16)
+        slopes.append(torch.autograd.grad(losses.sum(), table)[0])
+    assert (slopes[0][0] == 0).all()
+    assert slopes[0][1].abs().max() > 1e-3
+    # The loss is a mean over the rows, so that all of them together pull as one does.
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=0.01, atol=1e-5)
+
+
 def test_two_windows_with_the_state_handed_on_are_one_long_window() -> None:
     torch.manual_seed(2)
     model = LanguageModel(TINY, classes=11)

@@ -96,13 +96,11 @@ def stopped_at_10(run: Path, copy: Path) -> Path:
 
 
 def test_what_is_wrong_for_one_ends_all_with_one_message(corpus, alone):
-    began = time.monotonic()
     found = ended(torchrun_command(2, "pretrain", corpus.path, "-o", alone, *OPTIONS))
     assert found.returncode != 0
     assert found.stderr.count("holds a run already; go on with it by --resume") == 1
     # Torchrun adds its own account of the matter.
     assert "Traceback" not in found.stderr.split("torch/distributed/elastic")[0]
-    assert time.monotonic() - began < 60
 
 
 @pytest.mark.slow

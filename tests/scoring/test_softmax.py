@@ -16,12 +16,16 @@ from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
 
 
+# Scores far apart, and so alike that every class has its share of the whole.
+@pytest.mark.parametrize("spread", [9.0, 0.3])
 @pytest.mark.parametrize(("positions", "scores"), [(1024, 2**21), (7, 1), (7, 30), (3, 10**9)])
-def test_pieces_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch, positions: int, scores: int) -> None:
+def test_pieces_give_what_the_whole_gives(
+    monkeypatch: pytest.MonkeyPatch, positions: int, scores: int, spread: float
+) -> None:
     monkeypatch.setattr(softmax, "POSITIONS_AT_ONCE", positions)
     monkeypatch.setitem(softmax.SCORES_AT_ONCE, "cpu", scores)
     torch.manual_seed(1)
-    weight, bias, hidden = torch.randn(50, 4) * 9, torch.randn(50), torch.randn(20, 4)
+    weight, bias, hidden = torch.randn(50, 4) * spread, torch.randn(50), torch.randn(20, 4)
     classes = torch.randint(50, (20,))
     own = Softmax(weight, bias, Vocabulary([]), "<UNK>").log_probabilities(hidden, classes)
     expected = (hidden @ weight.T + bias).double().log_softmax(dim=1).gather(1, classes[:, None])[:, 0]

@@ -1,7 +1,6 @@
 """What the processes of one training tell each other, and how they end."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from cpu_environment import ON_THE_CPU
 from elmore.errors import InputError
 from elmore.training.distributed import Team, joined_team, launched_team, process_device, started_again
 
@@ -87,7 +87,7 @@ def two_processes(program: str) -> list[tuple[int, str, str]]:
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", program],
-            env={**os.environ, **meeting, "RANK": str(rank)},
+            env={**ON_THE_CPU, **meeting, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

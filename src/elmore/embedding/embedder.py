@@ -62,7 +62,7 @@ class Embedder:
     """Gives every word the vector it has in its sentence.
 
     The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. On a
-    CPU in float32 the same call gives the same bits, another batch up to 6e-6 more or less (measured: docs/layers.md).
+    CPU in float32 the same call gives the same bits, another batch up to 6e-06 more or less (measured: docs/layers.md).
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])

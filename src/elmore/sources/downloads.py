@@ -8,8 +8,8 @@
         NAME.lock        held by the one process that fetches; the others wait, and find the file
 
 The digest of a cached file is computed anew each time, not only when its size or date look different: the bytes are
-about to be read anyway, the largest published model takes some 0.3 seconds, and a decayed disk changes no dates. A
-damaged file is fetched again. A sound one is used without asking the server; delete its folder to have it anew.
+about to be read anyway, and a decayed disk changes no dates. A damaged file is fetched again. A sound one is used
+without asking the server; delete its folder to have it anew.
 """
 
 import hashlib

@@ -92,7 +92,7 @@ def _moses(language: str) -> Any:
             stacklevel=2,
         )
     moses = MosesTokenizer(language)
-    # Its own two questions build a set of all letters each time they are asked, which takes a quarter of its time.
+    # Its own two questions build a set of all letters each time they are asked, which is slow.
     alphabet, lowercase = frozenset(moses.IsAlpha), frozenset(moses.IsLower)
     moses.isanyalpha = lambda text: not alphabet.isdisjoint(text)
     moses.islower = lowercase.issuperset
@@ -128,7 +128,7 @@ _PROTECTED = re.compile(
     """,
     re.VERBOSE,
 )
-# What each of them has to hold, found ten times as fast: here every way begins with a character, not with a condition.
+# What each of them has to hold, found sooner: here every way begins with a character, not with a condition.
 _PROTECTED_HINT = re.compile(r"[@#_^]|://|www\.|[:;=]['o^-]?[])(D[PpOo/\\|*3{}]|</?3|\(:")
 
 

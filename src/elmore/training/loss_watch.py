@@ -1,7 +1,7 @@
 """Notice when a loss leaps: a training that goes wrong does so within a few steps, long before a number is infinite.
 
-In one real run the forward direction jumped from a perplexity of 30 to 20 million, its clipped states stuck at their
-bounds, where no gradient reaches them, and it never came back, while every number stayed finite.
+Clipped states get stuck at their bounds, where no gradient reaches them, so that a direction once lost does not come
+back, while every number stays finite.
 """
 
 import math

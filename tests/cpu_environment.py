@@ -1,0 +1,5 @@
+"""The environment for programs that a test starts: a verb or an `Embedder` would take a GPU if it saw one."""
+
+import os
+
+ON_THE_CPU = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
