@@ -32,7 +32,7 @@ class EncodeOptions:
             raise InputError(f"state is {self.state!r}; it must be 'fixed' or 'carry'")
         dtype_name(self.dtype)
         if self.token_style not in TOKEN_STYLES:
-            raise InputError(f"token_style is {self.token_style!r}; it must be {' or '.join(TOKEN_STYLES)}")
+            raise InputError(f"token_style is {self.token_style!r}; it must be one of {', '.join(TOKEN_STYLES)}")
         for name, number in (("batch_tokens", self.batch_tokens), ("batch_size", self.batch_size)):
             if number is not None and (type(number) is not int or number < 1):
                 raise InputError(f"{name} is {number!r}; it must be a whole number, at least 1")

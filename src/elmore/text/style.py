@@ -8,8 +8,9 @@ from elmore.fields import checked_field
 TokenizerName = Literal["moses", "whitespace", "characters"]
 TOKENIZERS: tuple[TokenizerName, ...] = ("moses", "whitespace", "characters")
 
-TokenStyle = Literal["moses", "penn"]  # of tokens that a user gives; see `token_style`
-TOKEN_STYLES: tuple[TokenStyle, ...] = ("moses", "penn")
+PennStyle = Literal["penn", "nltk", "plain", "ud"]  # `penn` says how they differ
+TokenStyle = Literal["moses", PennStyle]  # of tokens that a user gives, and of data; see `token_style`
+TOKEN_STYLES: tuple[TokenStyle, ...] = ("moses", "penn", "nltk", "plain", "ud")
 
 TOKENIZER_VERSION = 2  # of new corpora, and so of models trained on them
 TOKENIZER_VERSIONS = (1, 2)
