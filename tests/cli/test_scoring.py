@@ -206,6 +206,14 @@ class TestSurprisal:
         lines = run(*command, "--token-style", "penn").stdout.splitlines()
         assert [line.split("\t")[2] for line in lines[2:6]] == ["don", "'t", "know", "("]
 
+    def test_the_style_that_is_advised_is_one_that_can_be_given(self, tmp_path: Path) -> None:
+        (tmp_path / "text.txt").write_text("I do n't know a well - known man .\n")
+        command = ("surprisal", tmp_path / "text.txt", "--tokenized")
+        with pytest.warns(InputWarning, match="--token-style ud"):
+            run(*command)
+        lines = run(*command, "--token-style", "ud").stdout.splitlines()
+        assert [line.split("\t")[2] for line in lines[2:8]] == ["don", "'t", "know", "a", "well-known", "man"]
+
     def test_a_token_style_is_for_tokens(self, data: Path) -> None:
         result = run("surprisal", data, "--token-style", "penn")
         assert f"{data}: --token-style is for text that comes as tokens" in str(result.exception)

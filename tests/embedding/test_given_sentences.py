@@ -35,6 +35,19 @@ def test_penn_tokens_get_the_means_of_the_models_words(tiny: Embedder, options: 
     np.testing.assert_allclose(tokens, expected, atol=1e-6 if "dtype" not in options else 2e-3)
 
 
+@pytest.mark.parametrize("style", ["nltk", "plain", "ud"])
+def test_the_other_styles_are_converted_as_well(tiny: Embedder, style: str) -> None:
+    given = ["a", "well", "-", "known", "``", "fact"]
+    quote = '"' if style == "nltk" else "``"
+    words, groups = (
+        (["a", "well-known", quote, "fact"], [[0], [1], [1], [1], [2], [3]])
+        if style == "ud"
+        else (["a", "well", "-", "known", quote, "fact"], [[0], [1], [2], [3], [4], [5]])
+    )
+    expected = tiny.encode([words])[0][[group[0] for group in groups]]
+    np.testing.assert_allclose(tiny.encode([given], token_style=style)[0], expected, atol=1e-6)
+
+
 def test_streams_and_tensors_have_them_too_and_strings_need_none(tiny: Embedder) -> None:
     sentences = [PENN, "I can't.", []]
     arrays = tiny.encode(sentences, token_style="penn")
@@ -51,7 +64,7 @@ def test_streams_and_tensors_have_them_too_and_strings_need_none(tiny: Embedder)
 
 
 def test_an_unknown_style_is_named(tiny: Embedder) -> None:
-    with pytest.raises(InputError, match="token_style is 'spacy'; it must be moses or penn"):
+    with pytest.raises(InputError, match="token_style is 'spacy'; it must be one of moses, penn, nltk, plain, ud"):
         tiny.encode([PENN], token_style="spacy")
 
 

@@ -231,8 +231,9 @@ def test_what_looks_wrong_with_the_text_is_told_once_for_a_predictor(toy: Model)
 def test_penn_style_lists_are_converted_and_strings_are_not(toy: Model) -> None:
     given = [["the", "cat", "did", "n't", "sit", "."], "the cat sat , don't ``you'' know ."]
     expected = [["the", "cat", "didn", "'t", "sit", "."], Predictor(toy).tokenizer.tokenize(given[1]).words]
-    assert perplexity(given, model=toy, token_style="penn") == perplexity(expected, model=toy)
-    with pytest.raises(InputError, match="token_style is 'spacy'; it must be moses or penn"):
+    for style in ("penn", "nltk", "plain", "ud"):
+        assert perplexity(given, model=toy, token_style=style) == perplexity(expected, model=toy)
+    with pytest.raises(InputError, match="token_style is 'spacy'; it must be one of moses, penn, nltk, plain, ud"):
         perplexity(given, model=toy, token_style="spacy")  # type: ignore[arg-type]
 
 

@@ -127,7 +127,8 @@ text_options = options_record(
             default=DEFAULT_TOKEN_STYLE,
             metavar="STYLE",
             panel=INPUT,
-            help="Of text that comes as tokens: penn turns do n't and -LRB- into the model's words.",
+            help=f"Of text that comes as tokens, {', '.join(TOKEN_STYLES)}; all but the first (do n't, -LRB-) become "
+            "the model's words.",
         ),
         errors_option,
     ],

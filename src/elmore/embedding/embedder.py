@@ -183,7 +183,8 @@ class Embedder:
         "top" or a number for arrays of (words, dim), "all" or several numbers for (layers, words, dim).
         `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP and bilm-tf do; then
         `batch_size` (64) changes the numbers. `token_style="penn"` turns given tokens of that style (do n't, -LRB-)
-        into the model's words; each token still gets one vector, the mean over its words.
+        into the model's words, and so do "nltk", "plain" and "ud" (see `text.penn`); each token still gets one vector,
+        the mean over its words.
         """
         if not isinstance(sentences, Iterable):
             raise InputError(f"encode takes a string or a list of sentences; given was {sentences!r}")

@@ -14,7 +14,7 @@ from torch import Tensor
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.stream import EncodedItem, SentenceItem
 from elmore.text.style import TokenStyle
-from elmore.text.token_style import convert_penn
+from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
 
 T = TypeVar("T")
@@ -36,11 +36,11 @@ def prepare_sentences(
         words = words_of(sentence, tokenizer, number)
         if isinstance(sentence, str):
             yield SentenceItem(words, Given(payload, None, words[0] if len(words) == 1 else None))
-        elif token_style == "penn":
-            converted = convert_penn(words, tokenizer)
-            yield SentenceItem(converted.words, Given(payload, converted.groups, None))
-        else:
+        elif token_style == "moses":
             yield SentenceItem(words, Given(payload, None, None))
+        else:
+            converted = convert_tokens(words, tokenizer, style=token_style)
+            yield SentenceItem(converted.words, Given(payload, converted.groups, None))
 
 
 def as_given(item: EncodedItem[Given[T]]) -> EncodedItem[T]:

@@ -55,7 +55,7 @@ class EmbedJob:
     paragraphs: Paragraphs | None = None  # None: found out from the text
     language: str | None = None  # None, and of the tokeniser too: as the model's card has it
     tokenizer: TokenizerName | None = None
-    token_style: TokenStyle = DEFAULT_TOKEN_STYLE  # of text that comes as tokens; penn is turned into the model's words
+    token_style: TokenStyle = DEFAULT_TOKEN_STYLE  # of text that comes as tokens; others than moses are converted
     errors: DecodingErrors = DEFAULT_ERRORS
     shard: tuple[int, int] | None = None  # (3, 8): the third of eight parts
     layout: Layout = "default"  # the others are those of `allennlp elmo`, for HDF5

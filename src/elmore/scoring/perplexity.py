@@ -54,7 +54,7 @@ def perplexity(
     (2, 18, 79)
 
     A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words,
-    which `token_style="penn"` turns from the Penn Treebank's style into the model's.
+    which `token_style="penn"`, "nltk", "plain" or "ud" turns from that style of the Penn Treebank into the model's.
     With `state="carry"` the text is read as in training, in `rows` rows, each going on from sentence to sentence; a row
     that is free takes the next `passage` sentences. `rows=1, passage=1` gives what bilm-tf's test gives for a batch
     size of 1. With `state="fixed"` every sentence is read from the model's start state, and its neighbours do not

@@ -24,7 +24,7 @@ from elmore.text.batch import plan
 from elmore.text.checks import checked
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
-from elmore.text.token_style import convert_penn
+from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en
@@ -66,8 +66,8 @@ class Predictor:
     ) -> Iterator[list[str]]:
         """The words of every sentence: of a text, which is split first, or of strings and lists of words.
 
-        Lists in `token_style="penn"` are turned into the model's own words. What looks wrong with them for this model
-        is told, once in a predictor's life.
+        Lists in any `token_style` but "moses" are turned into the model's own words. What looks wrong with them for
+        this model is told, once in a predictor's life.
         """
         check_value("token_style", token_style, TokenStyle)
         if isinstance(sentences, str):
@@ -136,8 +136,9 @@ class Predictor:
     def _words(self, sentence: Sentence, number: int, token_style: TokenStyle) -> list[str]:
         words = words_of(sentence, self.tokenizer, number)
         # A string was tokenised in the model's style just now.
-        is_penn = token_style == "penn" and not isinstance(sentence, str)
-        return convert_penn(words, self.tokenizer).words if is_penn else words
+        if token_style == "moses" or isinstance(sentence, str):
+            return words
+        return convert_tokens(words, self.tokenizer, style=token_style).words
 
     def _tensor(self, numbers: Sequence[object]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)

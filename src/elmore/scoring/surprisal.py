@@ -48,7 +48,8 @@ def surprisal(
     ['The 5', 'actors 14', 'took 7', 'a 3', 'bow 14', '. 2']
 
     A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words,
-    which `token_style="penn"` turns from the Penn Treebank's style into the model's: the results are of those words.
+    which `token_style="penn"`, "nltk", "plain" or "ud" turns from that style of the Penn Treebank into the model's: the
+    results are of those words.
     Each is read from the model's fixed state, so that it has the same numbers wherever it stands; with `state="carry"`
     they are one text, and each is read with the memory of those before it.
     """

@@ -12,7 +12,7 @@ from itertools import islice
 
 from elmore.errors import InputWarning
 from elmore.text.style import TextStyle
-from elmore.text.token_style import penn_sign
+from elmore.text.token_style_detection import detect_token_style, penn_sign
 
 SENTENCES_CHECKED = 200
 
@@ -97,9 +97,10 @@ def _untokenised(sentences: _Sentences) -> str | None:
 def _penn_style(sentences: _Sentences) -> str | None:
     if (sign := penn_sign(sentences)) is None:
         return None
+    style = detect_token_style(sentences)
     return (
         f"the tokens look Penn-style ({sign!r}), and this model was trained on Moses-style ones, don 't and (: have "
-        "them converted with token_style='penn' (--token-style penn), every token keeps a vector of its own"
+        f"them converted with token_style={style!r} (--token-style {style}), every token keeps a vector of its own"
     )
 
 

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from elmore.text.normalizing import INVISIBLE, NormalizedText, normalize, visible
+from elmore.text.protected import PROTECTED, holds_protected
 
 
 class Tokens(NamedTuple):
@@ -115,32 +116,15 @@ def _with_plain_characters(text: str) -> str:
     return _ZERO_WIDTH_BLANK.sub(" ", text) if "\u200b" in text else text
 
 
-# An address may hold brackets in pairs; marks at its end belong to the sentence.
-_ADDRESS = r"""[^\s<>"()\[\]{}“”«»、。，]"""
-_PROTECTED = re.compile(
-    rf"""
-    (?<!\w)(?:(?:https?|ftp)://|www\.)(?:{_ADDRESS}|\({_ADDRESS}*\))*(?:(?![.,:;!?'`’…*_]){_ADDRESS}|\({_ADDRESS}*\))
-    | (?<![\w.+-])\w[\w.+-]*@\w[\w-]*(?:\.\w[\w-]*)+                     # mail
-    | (?<![\w@.])@(?=\w*[^\W\d_])\w+(?:\.\w+)*                           # @name
-    | (?<![\w&\#/])\#(?=\w*[^\W\d_])\w+                                 # #tag, but no #1
-    | (?<!\S)(?:>?[:;=]['o^-]?(?:[)(]+|[]D[PpOo/\\|*3{{}}])|\^[_.]?\^|-_+-|[oO0]_+[oO0]|T_+T|</?3|\(:|¯\\_\(ツ\)_/¯)
-      (?![^\s.,;:!?)"'”’…])
-    """,
-    re.VERBOSE,
-)
-# What each of them has to hold, found sooner: here every way begins with a character, not with a condition.
-_PROTECTED_HINT = re.compile(r"[@#_^]|://|www\.|[:;=]['o^-]?[])(D[PpOo/\\|*3{}]|</?3|\(:")
-
-
 def _with_protected_spans(source: NormalizedText) -> NormalizedText:
     """The text with one letter for everything that is to stay whole."""
-    if not (_PROTECTED_HINT.search(source.text) and _PROTECTED.search(source.text)):
+    if not holds_protected(source.text):
         return source
     spans = source.spans or [(place, place + 1) for place in range(len(source.text))]
     pieces: list[str] = []
     places: list[tuple[int, int]] = []
     end = 0
-    for found in _PROTECTED.finditer(source.text):
+    for found in PROTECTED.finditer(source.text):
         start = found.start()
         pieces += source.text[end:start], _LETTER
         places += *spans[end:start], (spans[start][0], spans[found.end() - 1][1])

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from elmore.defaults import DEFAULT_LANGUAGE
+from elmore.text.abbreviations import COUNTED, NUMBER
 from elmore.text.paragraphs import Paragraphs, settle
 from elmore.text.style import TOKENIZER_VERSION, TextStyle
 
@@ -98,12 +99,8 @@ def _starts(text: str, language: str) -> list[int]:
     return sorted(starts)
 
 
-# What is cited with a number, in English and German.
-_COUNTED = re.compile(
-    r"\b(?:[Vv]ols?|[Nn]rs?|Nos?|[Ff]igs?|[Tt]ab|[Ee]qs?|[Ss]ect?s?|[Cc]h|[Cc]haps?|[Pp]t|[Pp]p?|[Bb]k|[Oo]p|[Aa]rt|[Rr]efs?|"
-    r"[Vv]er|[Bb]d|[Aa]bb|[Cc]a|approx)\.\s*\Z"
-)
-_NUMBER = re.compile(r"[0-9]|[IVXLC]+\b")
+_COUNTED = re.compile(rf"\b(?:{COUNTED})\.\s*\Z")
+_NUMBER = re.compile(NUMBER)
 _NUMBERED_ITEM = re.compile(r"\s*[0-9]{1,3}\.\s*")
 _LETTERED_ITEM = re.compile(r"\s*(?:[A-Za-z]|[ivxIVX]{1,5})\.\s*")
 

@@ -9,8 +9,9 @@ from elmore.fields import checked_field
 TokenizerName = Literal["moses", "whitespace", "characters"]
 TOKENIZERS: tuple[TokenizerName, ...] = get_args(TokenizerName)
 
-TokenStyle = Literal["moses", "penn"]  # of tokens that a user gives; see `token_style`
-TOKEN_STYLES: tuple[TokenStyle, ...] = get_args(TokenStyle)
+PennStyle = Literal["penn", "nltk", "plain", "ud"]  # `penn` says how they differ
+TokenStyle = Literal["moses", PennStyle]  # of tokens that a user gives, and of data; see `token_style`
+TOKEN_STYLES: tuple[TokenStyle, ...] = ("moses", *get_args(PennStyle))
 DEFAULT_TOKEN_STYLE: TokenStyle = "moses"
 
 TOKENIZER_VERSION = 2  # of new corpora, and so of models trained on them

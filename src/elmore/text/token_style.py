@@ -1,8 +1,8 @@
-r"""Tokens that were cut in another style than a model's: noticed, and turned into the model's own words.
+r"""Tokens in a style that is not a model's own: made from text as a data set has them, and turned into a model's words.
 
-Treebanks and spaCy cut as the Penn Treebank does (do n't, -LRB-, `` and ''), nearly all ELMo models were trained on
-what Moses cuts (don 't, (, "). A Penn-style sentence is written out again as text, Moses cuts that, and the characters
-tell which words belong to which token:
+Treebanks cut as the Penn Treebank does (do n't, -LRB-, `` and ''; `penn` knows the forms of it), nearly all ELMo models
+were trained on what Moses cuts (don 't, (, "). A sentence of such tokens is written out again as text, Moses cuts that,
+and the characters tell which words belong to which token:
 
     tokens   I   ca   n't   -LRB-   really   -RRB-   and\/or
     text     I   can't      (       really   )       and/or
@@ -18,6 +18,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from elmore.errors import InputError
+from elmore.text.hyphens import is_hyphen
+from elmore.text.moses import Tokens, tokenize_v2
+from elmore.text.penn import ESCAPED_BRACKETS, HALVES, tokenize_penn
+from elmore.text.style import TOKEN_STYLES, PennStyle, TokenStyle
 from elmore.text.tokenizing import Tokenizer
 
 
@@ -31,19 +35,34 @@ class ConvertedTokens(NamedTuple):
     groups: list[range]
 
 
-def convert_penn(tokens: Sequence[str], tokenizer: Tokenizer) -> ConvertedTokens:
-    """Turn Penn-style tokens into the words that the tokeniser, one of Moses's style, finds in the same text.
+def tokenize_in_style(text: str, style: TokenStyle, *, language: str = "en") -> Tokens:
+    """Cut one sentence as data of a style is cut, for a model that was trained on such data.
+
+    >>> tokenize_in_style("I don't.", "ud").words, tokenize_in_style("I don't.", "moses").words
+    (['I', 'do', "n't", '.'], ['I', 'don', "'t", '.'])
+    """
+    if style not in TOKEN_STYLES:
+        raise InputError(f"the token style is {style!r}; it must be one of {', '.join(TOKEN_STYLES)}")
+    if style == "moses":
+        return tokenize_v2(text, language=language)
+    if language != "en":
+        raise InputError(f"the token style {style!r} has rules for English only, and the language is {language!r}")
+    return tokenize_penn(text, style=style)
+
+
+def convert_tokens(tokens: Sequence[str], tokenizer: Tokenizer, *, style: PennStyle) -> ConvertedTokens:
+    """Turn tokens of a style into the words that the tokeniser, one of Moses's style, finds in the same text.
 
     >>> from elmore.text.style import TextStyle
-    >>> convert_penn(["do", "n't", "-LRB-"], Tokenizer(TextStyle()))
+    >>> convert_tokens(["do", "n't", "-LRB-"], Tokenizer(TextStyle()), style="penn")
     ConvertedTokens(words=['don', "'t", '('], groups=[range(0, 1), range(0, 2), range(2, 3)])
     """
     if tokenizer.style.tokenizer != "moses":
         raise InputError(
-            f"Penn-style tokens can be converted for models of Moses-style text, and this model's tokeniser is "
+            f"{style}-style tokens can be converted for models of Moses-style text, and this model's tokeniser is "
             f"{tokenizer.style.tokenizer!r}; give its own words, and leave out the token style"
         )
-    text, spans = _written_out(tokens)
+    text, spans = _written_out(tokens, style)
     found, offsets = tokenizer.tokenize(text)
     words: list[str] = []
     groups: list[range] = []
@@ -64,72 +83,42 @@ def convert_penn(tokens: Sequence[str], tokenizer: Tokenizer) -> ConvertedTokens
     return ConvertedTokens([*words, *found[number:]], groups)
 
 
-def penn_sign(sentences: Sequence[Sequence[str]]) -> str | None:
-    """A token that shows these sentences to be Penn-style, if there are more such than ones of the plain kind.
-
-    >>> penn_sign([["I", "do", "n't"]]), penn_sign([["I", "don", "'t"], ["the", "``", "mark"]])
-    ("n't", None)
-    """
-    for penn, plain in _SIGNS:
-        signs = [token for sentence in sentences for token in sentence if token in penn]
-        if signs and len(signs) > sum(token in plain for sentence in sentences for token in sentence):
-            return signs[0]
-    return None
-
-
-_PLAIN = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "``": '"',
-    "''": '"',
-    "`": "'",
-}
-_PLAIN |= {token.lower(): mark for token, mark in _PLAIN.items()}
+_BRACKETS = {escaped: mark for mark, escaped in ESCAPED_BRACKETS.items()}
+_BRACKETS |= {escaped.lower(): mark for escaped, mark in _BRACKETS.items()}
+_QUOTES = {"``": '"', "''": '"', "`": "'"}
 _ESCAPED = re.compile(r"\\([/*])")
 
-# What stands on one side, and what the same text would have on the other.
-_CONTRACTIONS = (frozenset({"n't", "n’t", "N'T", "N’T"}), frozenset({"'t", "’t", "'T", "’T"}))
-_BRACKETS = (frozenset(token for token in _PLAIN if token[0] == "-"), frozenset("()[]{}"))
-# Not ``, which Moses leaves where a text has it.
-_QUOTES = (frozenset({"''"}), frozenset({'"', "“", "”"}))
-_SIGNS = (_CONTRACTIONS, _BRACKETS, _QUOTES)
 
-_CLITIC = re.compile(r"n['’]t|['’](?:s|m|d|ll|re|ve)", re.IGNORECASE)
-# Words that the treebank parts in two.
-_HALVES = frozenset(
-    {
-        ("can", "not"),
-        ("gon", "na"),
-        ("wan", "na"),
-        ("got", "ta"),
-        ("gim", "me"),
-        ("lem", "me"),
-        ("d'", "ye"),
-        ("more", "'n"),
-        ("'t", "is"),
-        ("'t", "was"),
-    }
-)
-
-
-def _written_out(tokens: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+def _written_out(tokens: Sequence[str], style: PennStyle) -> tuple[str, list[tuple[int, int]]]:
     """The text of the tokens, and where each stands in it."""
+    # Where quotes are plain, `` was in the text.
+    plain = _BRACKETS | _QUOTES if style in ("penn", "nltk") else _BRACKETS
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
     end = 0
-    before = ""
-    for token in tokens:
-        is_joined = before != "" and (_CLITIC.fullmatch(token) or (before.lower(), token.lower()) in _HALVES)
-        if pieces and not is_joined:
+    for place, token in enumerate(tokens):
+        if place > 0 and not _joins(tokens, place, style):
             pieces.append(" ")
             end += 1
-        piece = _PLAIN.get(token) or _ESCAPED.sub(r"\1", token)
+        piece = plain.get(token) or (_ESCAPED.sub(r"\1", token) if style == "penn" else token)
         pieces.append(piece)
         spans.append((end, end + len(piece)))
         end += len(piece)
-        before = token
     return "".join(pieces), spans
+
+
+_CLITIC = re.compile(r"n't|'(?:s|m|d|ll|re|ve)")
+# What UD parts besides: dont, im and thats; 10k and 35mm.
+_UD_HALVES = re.compile(
+    r"[a-z]+ nt|i (?:m|ve)|(?:it|he|she|that|what|there|let) s|(?:you|they) re|[0-9.,]+ (?:[km]|[mck]m|ft)"
+)
+
+
+def _joins(tokens: Sequence[str], place: int, style: PennStyle) -> bool:
+    """Whether a token stood in the text right behind the one before it."""
+    before, token = (one.lower().replace("’", "'") for one in tokens[place - 1 : place + 1])
+    if before and (_CLITIC.fullmatch(token) or (before, token) in HALVES):
+        return True
+    if style != "ud":
+        return False
+    return is_hyphen(tokens, place) or is_hyphen(tokens, place - 1) or bool(_UD_HALVES.fullmatch(f"{before} {token}"))
