@@ -250,7 +250,7 @@ def training_sizes() -> list[str]:
 
 def gradient_norms() -> list[str]:
     clip = read(SHIPPED / "card.json")["extra"]["training"]["recipe"]["training"]["clip"]
-    norms = [entry["norm"] for entry in training_log() if "norm" in entry]
+    norms = [entry["gradient_norm"] for entry in training_log() if "gradient_norm" in entry]
     return [f"{statistics.median(norms):.1f}", f"{100 * statistics.mean(norm > clip for norm in norms):.0f}", str(clip)]
 
 

@@ -14,8 +14,8 @@ from elmore.pretraining.events import Event
 from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.recipe import Recipe
 from elmore.recipe import override, read_recipe
+from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.log import read_log
-from elmore.training.stoppable import StoppableEvents
 
 FIELDS = {
     "model.vector_dim": "8",

@@ -17,7 +17,7 @@ from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Windows
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
-from elmore.training.distributed import Team
+from elmore.training.distributed import World
 
 WORDS = ["the", "a", "cat", "dog", "bird", "sees", "hears", "small", "big", ".", "extraordinarily"]
 TYPES = ["<S>", "</S>", "<UNK>", *WORDS]
@@ -81,11 +81,11 @@ def small_corpus_in_memory(sentences: int = 60) -> Corpus:
 
 
 def small_language_model_training(
-    training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60, team: Team | None = None
+    training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60, world: World | None = None
 ) -> LanguageModelTraining:
     corpus = small_corpus_in_memory(sentences)
     initial = new_model(Recipe(model=config, training=training), corpus)
-    return LanguageModelTraining(corpus, initial, device=torch.device("cpu"), team=team)
+    return LanguageModelTraining(corpus, initial, device=torch.device("cpu"), world=world)
 
 
 def small_model(config: ModelConfig = MODEL) -> LanguageModel:

@@ -13,7 +13,7 @@ from elmore.errors import InputError, InputWarning
 from elmore.formats import Card, Checkpoint
 from elmore.model import model_of, save
 from elmore.pretraining.events import Finished
-from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, reading_words
+from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, with_word_table
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.events import Evaluated, Progressed
 from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
@@ -105,7 +105,7 @@ def test_fine_tuning_that_was_stopped_goes_on_with_the_same_losses(domain, train
 
 def test_the_rate_rises_anew_when_everything_is_trained(domain, trained, tmp_path):
     run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 6}), init=load(trained.hdf5))
-    rates = {event.step.number: event.step.rate for event in of_kind(Progressed, run)}
+    rates = {event.step.number: event.step.learning_rate for event in of_kind(Progressed, run)}
     assert rates[1] == rates[7] == 0.005
     assert rates[2] == rates[8] == 0.01
 
@@ -126,7 +126,7 @@ def replace_vocabulary(model, words):
 
 
 def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
-    wish = reading_words(recipe(), corpus)
+    wish = with_word_table(recipe(), corpus)
     *_, last = small_run(corpus, tmp_path / "run", wish)
     model = load(last.model)
     assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model))[-1], Finished)

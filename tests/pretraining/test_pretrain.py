@@ -15,7 +15,7 @@ from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
 from elmore.pretraining.events import Finished, Opened
 from elmore.pretraining.heldout_perplexity import MOST_ROWS
-from elmore.pretraining.initial_model import reading_words
+from elmore.pretraining.initial_model import with_word_table
 from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.stepping import Stepper, StepResult
 from elmore.pretraining.windows import WindowPlan, Windows
@@ -47,7 +47,7 @@ def poisoned(monkeypatch, numbers):
         result = healthy(self, windows, rate)
         if numbers is None or any(window.number in numbers for window in windows):
             self.model.softmax_bias.data.fill_(math.nan)
-            return StepResult(result.losses * math.nan, result.norm)
+            return StepResult(result.losses * math.nan, result.gradient_norm)
         return result
 
     monkeypatch.setattr(Stepper, "step", step)
@@ -55,7 +55,7 @@ def poisoned(monkeypatch, numbers):
 
 def rates(folder):
     entries = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
-    return {entry["step"]: entry["rate"] for entry in entries if "rate" in entry}
+    return {entry["step"]: entry["learning_rate"] for entry in entries if "learning_rate" in entry}
 
 
 def test_before_the_first_step_it_says_what_is_trained_on_what(corpus, whole):
@@ -119,7 +119,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_losses(corpus, recipe, who
 
 
 def test_asked_to_stop_it_saves_where_it_is(corpus, recipe, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.training.pace.SECONDS_BETWEEN_PAUSES", 0.0)
+    monkeypatch.setattr("elmore.training.step_timer.SECONDS_BETWEEN_PAUSES", 0.0)
     run = small_run(corpus, tmp_path / "run", recipe)
     for event in run:
         if isinstance(event, Progressed) and event.step.number == 7:
@@ -167,12 +167,12 @@ def test_after_a_loss_that_is_not_finite_it_goes_back_and_leaves_that_step_out(
 def test_after_a_leap_it_goes_back_and_goes_on_with_half_the_rate(corpus, recipe, whole, tmp_path, monkeypatch):
     calls = 0
 
-    def leaps_once(_self, _losses) -> bool:
+    def spikes_once(_self, _losses) -> bool:
         nonlocal calls
         calls += 1
         return calls == 8
 
-    monkeypatch.setattr("elmore.training.run.LossWatch.leaps", leaps_once)
+    monkeypatch.setattr("elmore.training.run.LossSpikeDetector.is_spike", spikes_once)
     events = list(small_run(corpus, tmp_path / "run", recipe))
     assert of_kind(RolledBack, events) == [RolledBack(8, 5, 0.5)]
 
@@ -243,7 +243,7 @@ def test_the_ablations_and_every_way_of_training_learn_as_much_as_they_did(corpu
 
 
 def test_words_can_be_read_instead_of_characters(corpus, tmp_path):
-    recipe = reading_words(small_recipe(**{"training.steps": 12}), corpus)
+    recipe = with_word_table(small_recipe(**{"training.steps": 12}), corpus)
     list(small_run(corpus, tmp_path / "run", recipe, hdf5=True))
     model = load(tmp_path / "run" / "model")
     assert model.config.characters is None
@@ -280,13 +280,13 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
 ):
     calls = 0
 
-    def leaps_once(_self, _losses) -> bool:
+    def spikes_once(_self, _losses) -> bool:
         nonlocal calls
         calls += 1
         return calls == 8
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmore.training.run.LossWatch.leaps", leaps_once)
+        patch.setattr("elmore.training.run.LossSpikeDetector.is_spike", spikes_once)
         run = small_run(corpus, tmp_path / "run", recipe)
         for event in run:
             if isinstance(event, RolledBack):

@@ -83,7 +83,7 @@ def test_three_steps_are_those_made_by_hand(training):
         losses, gradients, state = gradients_by_hand(model, windows[number], state)
         norm = step_by_hand(model, gradients, optimizers, training.clip)
         torch.testing.assert_close(result.losses, losses)
-        torch.testing.assert_close(result.norm, norm)
+        torch.testing.assert_close(result.gradient_norm, norm)
         assert_same(stepper.model, model, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(stepper.state.h, state.h, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(stepper.state.c, state.c, rtol=1e-4, atol=1e-6)
@@ -99,7 +99,7 @@ def test_windows_that_are_accumulated_make_one_step_along_their_mean():
 
     result = stepper.step([windows[0], windows[1]], 0.2)
     torch.testing.assert_close(result.losses, (first_losses + second_losses) / 2)
-    torch.testing.assert_close(result.norm, norm)
+    torch.testing.assert_close(result.gradient_norm, norm)
     assert_same(stepper.model, model)
     torch.testing.assert_close(stepper.state.c, state.c)
 
@@ -133,7 +133,7 @@ def test_to_cut_the_padding_off_words_changes_nothing():
     assert whole._shape(windows[0], block=1).width is None
     results = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
     torch.testing.assert_close(results[0].losses, results[1].losses)
-    torch.testing.assert_close(results[0].norm, results[1].norm)
+    torch.testing.assert_close(results[0].gradient_norm, results[1].gradient_norm)
 
 
 def mean_loss(stepper: Stepper, training: Training, *, config=MODEL, steps: int = 60) -> tuple[float, float]:
@@ -241,7 +241,7 @@ def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
         group = [windows[number + more] for more in range(accumulate)]
         results = [stepper.step(group, 0.01) for stepper in (captured, single)]
         torch.testing.assert_close(results[0].losses, results[1].losses, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(results[0].norm, results[1].norm, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(results[0].gradient_norm, results[1].gradient_norm, rtol=1e-3, atol=1e-5)
     assert len(captured._graphs) > 1
     torch.testing.assert_close(captured.state.h, single.state.h, rtol=1e-3, atol=1e-4)
 

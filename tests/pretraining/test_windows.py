@@ -101,7 +101,7 @@ def test_one_direction_alone_reads_what_it_reads_beside_the_other(direction):
 
 @pytest.mark.parametrize("processes", [2, 3, 6])
 def test_processes_share_the_rows_without_overlap_and_draw_the_same_negatives(processes):
-    sampler = LogUniformSampler(classes=100, number=5)
+    sampler = LogUniformSampler(classes=100, num_sampled=5)
     whole = windows_of(150, rows=6, steps=4, sampler=sampler)
     shares = [
         windows_of(150, rows=6, steps=4, sampler=sampler, rank=rank, processes=processes) for rank in range(processes)
@@ -122,7 +122,7 @@ def same(one: Window, other: Window) -> bool:
 
 
 def test_a_window_follows_from_its_number_and_the_seed():
-    sampler = LogUniformSampler(classes=100, number=5)
+    sampler = LogUniformSampler(classes=100, num_sampled=5)
     first, second, other = (windows_of(150, rows=2, steps=9, sampler=sampler, seed=seed) for seed in (3, 3, 4))
     numbers = [0, 5, 30, 5]
     assert all(same(first[number], second[number]) for number in numbers)
@@ -131,15 +131,15 @@ def test_a_window_follows_from_its_number_and_the_seed():
 
 
 def test_windows_made_ahead_are_the_same_and_in_order():
-    windows = windows_of(400, rows=2, steps=5, sampler=LogUniformSampler(classes=100, number=5))
-    ahead = list(windows.ahead(3, 40))
+    windows = windows_of(400, rows=2, steps=5, sampler=LogUniformSampler(classes=100, num_sampled=5))
+    ahead = list(windows.prefetch(3, 40))
     assert [window.number for window in ahead] == list(range(3, 40))
     assert all(same(window, windows[window.number]) for window in ahead)
 
 
 def test_who_stops_early_leaves_no_thread_behind():
     before = threading.active_count()
-    ahead = windows_of(400, rows=2, steps=5).ahead(0, 10_000)
+    ahead = windows_of(400, rows=2, steps=5).prefetch(0, 10_000)
     assert next(ahead).number == 0
     assert threading.active_count() > before
     ahead.close()

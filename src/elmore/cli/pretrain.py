@@ -20,7 +20,7 @@ from elmore.errors import ElmoreError, InputError
 if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
     from elmore.pretraining.events import Event
-    from elmore.training.stoppable import StoppableEvents
+    from elmore.training.graceful_stop import StoppableEvents
 
 OFTEN, SHAPE = "How often", "What is trained"
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -106,9 +106,9 @@ def pretrain(
     with _interruption_told(verbosity, folder, go_on):
         from elmore.corpus.corpus import Corpus
         from elmore.pretraining.pretrain import pretrain as events_of
-        from elmore.training.distributed import launched_team
+        from elmore.training.distributed import world_from_environment
 
-        quiet = verbosity.quiet or not launched_team().is_rank_zero
+        quiet = verbosity.quiet or not world_from_environment().is_rank_zero
         settings = {
             "log_every": log_every,
             "checkpoint_every": checkpoint_every,
@@ -135,12 +135,12 @@ def _show(events: "StoppableEvents[Event]", go_on: str, *, quiet: bool) -> None:
     """Train, and leave with 130 if the user stopped it."""
     from elmore.training.display import training_display
     from elmore.training.events import Started, Stopped
-    from elmore.training.stoppable import gentle_stop
+    from elmore.training.graceful_stop import graceful_stop
 
     begun = stopped = False
     with training_display(quiet=quiet) as display:
         try:
-            with gentle_stop(events, display.say):
+            with graceful_stop(events, display.say):
                 for event in events:
                     begun, stopped = begun or isinstance(event, Started), isinstance(event, Stopped)
                     display.show(f"{event}; go on with: {go_on}" if stopped else event)
@@ -172,14 +172,14 @@ class _RunOptions:
         """The recipe to begin from, and the fields that the user named."""
         if not self.words:
             return {"base": self.recipe, **self.changes}
-        from elmore.pretraining.initial_model import reading_words
+        from elmore.pretraining.initial_model import with_word_table
         from elmore.pretraining.recipe import Recipe
         from elmore.recipe import override, read_recipe
 
         recipe = override(read_recipe(self.recipe or DEFAULT_RECIPE, Recipe), self.changes)
         # The shape is what it is now; of all else the trainer is to know what was asked for by name.
         named = {name: value for name, value in self.changes.items() if not name.startswith("model.")}
-        return {"base": reading_words(recipe, corpus), **named}
+        return {"base": with_word_table(recipe, corpus), **named}
 
 
 def _changes(arguments: list[str]) -> dict[str, str]:

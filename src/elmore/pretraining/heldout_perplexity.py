@@ -35,7 +35,7 @@ def heldout_perplexity(
     state = State.zeros(model.config, rows=rows).to(device)
     total = torch.zeros(len(plan.directions), device=device)
     model.eval()
-    for window in windows.ahead(0, windows.per_epoch):
+    for window in windows.prefetch(0, windows.per_epoch):
         chosen = words.select(torch.from_numpy(window.types).to(device))
         if chosen.characters is not None:
             chosen = chosen._replace(characters=chosen.characters.long())

@@ -104,7 +104,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
     return initial
 
 
-def reading_words(recipe: Recipe, corpus: Corpus) -> Recipe:
+def with_word_table(recipe: Recipe, corpus: Corpus) -> Recipe:
     """The recipe for a model with a vector for each word of the vocabulary instead of a reader of characters."""
     model = replace(
         recipe.model,

@@ -48,7 +48,7 @@ class StepResult:
         return self._waited_for()[:-1]
 
     @property
-    def norm(self) -> Tensor:
+    def gradient_norm(self) -> Tensor:
         """() of all gradients, before clipping."""
         return self._waited_for()[-1]
 

@@ -104,7 +104,7 @@ class Windows:
         targets[targets == 0] = closes
         return inputs, self.classes[targets].astype(np.int64)
 
-    def ahead(self, first: int, last: int) -> Iterator[Window]:
+    def prefetch(self, first: int, last: int) -> Iterator[Window]:
         """The windows `first` to `last`, made by a few threads while others are being used."""
         with ThreadPoolExecutor(THREADS) as pool:
             waiting: deque[Future[Window]] = deque()

@@ -12,14 +12,14 @@ import torch
 
 from elmore.errors import ElmoreError
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
-from elmore.training.distributed import Team
+from elmore.training.distributed import World
 from elmore.training.evaluation_schedule import EvaluationSchedule
 from elmore.training.events import Estimated, Progressed, RolledBack, RunEvent, Started, Stopped
 from elmore.training.log import Log, open_logs
-from elmore.training.loss_watch import LossWatch
-from elmore.training.pace import Pace
+from elmore.training.loss_spikes import LossSpikeDetector
 from elmore.training.run_folder import RunFolder
 from elmore.training.settings import RunSettings
+from elmore.training.step_timer import StepTimer
 from elmore.training.trainable import Step, Trainable
 
 MOST_ROLLBACKS = 3
@@ -51,12 +51,12 @@ class RunState:
 
 
 class TrainingRun:
-    """One training run; all processes of a team have one, and that of rank 0 writes."""
+    """One training run; every process has one, and that of rank 0 writes."""
 
     def __init__(
-        self, trainable: Trainable, folder: RunFolder, settings: RunSettings, *, team: Team | None = None
+        self, trainable: Trainable, folder: RunFolder, settings: RunSettings, *, world: World | None = None
     ) -> None:
-        self.trainable, self.settings, self.team = trainable, settings, team or Team()
+        self.trainable, self.settings, self.world = trainable, settings, world or World()
         self.steps = trainable.phase_ends[-1]
         self.state = RunState()
         self.evaluations = EvaluationSchedule(
@@ -67,7 +67,7 @@ class TrainingRun:
         )
         self._checkpoints = TrainingCheckpoints(folder.checkpoints, keep=settings.keep)
         self._logs: list[Log] = []
-        if self.team.is_rank_zero:
+        if self.world.is_rank_zero:
             self._logs = open_logs(folder, tensorboard=settings.tensorboard)
         self._phase = _Phase(self._phase_end())
 
@@ -81,7 +81,7 @@ class TrainingRun:
             yield self._started()
             yield from self._evaluate_if_due()
             rollbacks = 0
-            while not self.is_finished and not self.team.any(stop_asked()):
+            while not self.is_finished and not self.world.any(stop_asked()):
                 failed = yield from self._advance(self._next_pause())
                 if failed is not None:
                     rollbacks += 1
@@ -98,7 +98,7 @@ class TrainingRun:
                 log.close()
 
     def _started(self) -> Started:
-        resumes = self.team.on_rank_zero(lambda: bool(self._checkpoints))
+        resumes = self.world.on_rank_zero(lambda: bool(self._checkpoints))
         if resumes:
             self._restore()
         else:
@@ -106,13 +106,13 @@ class TrainingRun:
         for log in self._logs:
             log.rewind(self.state.done if resumes else -1)
         epochs = self.steps / self.trainable.steps_per_epoch
-        return Started(self.steps, self.state.done, epochs, self.team.size)
+        return Started(self.steps, self.state.done, epochs, self.world.size)
 
     def _next_pause(self) -> int:
         """The next step after which something is saved or measured, or the run looks whether it is to stop."""
         done, every = self.state.done, self.settings.checkpoint_every
         due = (done // every + 1) * every, self.evaluations.next_after(done)
-        return min(self._phase.end, done + self._phase.pace.next_stretch(), *due)
+        return min(self._phase.end, done + self._phase.timer.steps_to_next_pause(), *due)
 
     def _advance(self, until: int) -> Generator[RunEvent, None, int | None]:
         """Train up to a step; return the number of the first one that went wrong, if any."""
@@ -121,11 +121,11 @@ class TrainingRun:
         busy, before = 0.0, state.done
         began = spoke = time.monotonic()
         for own in self.trainable.train(first, until, skipped=state.skipped, rate_share=state.rate_share):
-            means = self.team.mean(torch.tensor([*own.losses, own.norm])).tolist()
-            step = own._replace(losses=tuple(means[:-1]), norm=means[-1])
+            means = self.world.all_reduce_mean(torch.tensor([*own.losses, own.gradient_norm])).tolist()
+            step = own._replace(losses=tuple(means[:-1]), gradient_norm=means[-1])
             if not step.finite:
                 return step.number
-            if phase.watch.leaps(step.losses):
+            if phase.detector.is_spike(step.losses):
                 # Unlike a lone infinity, a leap comes of steps that are too long.
                 state.rate_share /= 2
                 return step.number
@@ -142,8 +142,8 @@ class TrainingRun:
                 began = spoke = time.monotonic()
         state.done = until
         # All processes take the pauses of rank 0.
-        seconds = self.team.on_rank_zero(lambda: state.seconds - seconds_before)
-        phase.pace.add(steps=until - first, seconds=seconds)
+        seconds = self.world.on_rank_zero(lambda: state.seconds - seconds_before)
+        phase.timer.add(steps=until - first, seconds=seconds)
         yield from self._estimate_once()
         self._enter_phase()
         return None
@@ -169,17 +169,17 @@ class TrainingRun:
                 tokens=self._tokens_at(step.number),
                 loss=step.loss,
                 **progress.metrics,
-                norm=step.norm,
-                rate=step.rate,
+                gradient_norm=step.gradient_norm,
+                learning_rate=step.learning_rate,
                 tokens_per_second=round(progress.tokens_per_second),
             )
 
     def _estimate_once(self) -> Iterator[RunEvent]:
         phase, done = self._phase, self.state.done
-        if phase.is_estimated or done == phase.end or not phase.pace.is_known:
+        if phase.is_estimated or done == phase.end or not phase.timer.can_estimate:
             return
         phase.is_estimated = True
-        seconds = (phase.end - done) * phase.pace.seconds_per_step + self.evaluations.seconds_between(done, phase.end)
+        seconds = (phase.end - done) * phase.timer.seconds_per_step + self.evaluations.seconds_between(done, phase.end)
         yield Estimated(phase.end, seconds, self.trainable.memory_bytes())
 
     def _phase_end(self) -> int:
@@ -191,7 +191,7 @@ class TrainingRun:
 
     def _evaluate_if_due(self) -> Iterator[RunEvent]:
         done = self.state.done
-        evaluated = self.evaluations.make_if_due(done)
+        evaluated = self.evaluations.evaluate_if_due(done)
         if evaluated is None:
             return
         found = evaluated.evaluation
@@ -216,9 +216,9 @@ class TrainingRun:
         return RolledBack(failed, self.state.done, self.state.rate_share)
 
     def _save(self) -> None:
-        tensors = self.trainable.capture()
+        tensors = self.trainable.state_dict()
         progress = {**self.state.to_dict(), "evaluations": self.evaluations.to_dict()}
-        self.team.on_rank_zero(lambda: self._checkpoints.save(self.state.done, Snapshot(tensors, progress)))
+        self.world.on_rank_zero(lambda: self._checkpoints.save(self.state.done, Snapshot(tensors, progress)))
 
     def _restore(self) -> None:
         """Go back to the newest checkpoint, which only rank 0 can read."""
@@ -228,12 +228,12 @@ class TrainingRun:
             found.append(self._checkpoints.newest())
             return dict(found[0].progress)
 
-        progress = self.team.on_rank_zero(read)
-        tensors = self.team.broadcast_tensors(found[0].tensors if found else {})
+        progress = self.world.on_rank_zero(read)
+        tensors = self.world.broadcast_tensors(found[0].tensors if found else {})
         self.state.restore(progress)
         self.evaluations.restore(progress["evaluations"])
         self._enter_phase()
-        self.trainable.restore(tensors, done=self.state.done)
+        self.trainable.load_state_dict(tensors, done=self.state.done)
 
 
 class _Phase:
@@ -241,5 +241,5 @@ class _Phase:
 
     def __init__(self, end: int) -> None:
         self.end = end
-        self.watch, self.pace = LossWatch(), Pace()
+        self.detector, self.timer = LossSpikeDetector(), StepTimer()
         self.is_estimated = False

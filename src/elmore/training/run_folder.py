@@ -24,11 +24,11 @@ from elmore.training.settings import RunSettings
 
 
 class StoredRun(NamedTuple):
-    """What a folder knows of its run; recipe and origins as plain values, for each training to read."""
+    """What a folder knows of its run; recipe and provenance as plain values, for each training to read."""
 
     recipe: Mapping[str, Any]
     settings: RunSettings
-    origins: Mapping[str, Any]
+    provenance: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RunFolder:
         return self.path / "settings.json"
 
     @property
-    def origins(self) -> Path:
+    def provenance(self) -> Path:
         return self.path / "run.json"
 
     @property
@@ -79,13 +79,13 @@ class RunFolder:
 
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""
-        recipe, settings, origins = (_read_json(path) for path in (self.recipe, self.settings, self.origins))
+        recipe, settings, provenance = (_read_json(path) for path in (self.recipe, self.settings, self.provenance))
         with error_context(self.settings):
-            return StoredRun(recipe, read_fields(RunSettings, settings, error=FormatError), origins)
+            return StoredRun(recipe, read_fields(RunSettings, settings, error=FormatError), provenance)
 
     def write(self, run: StoredRun) -> None:
         make_folder(self.path)
-        _write_json(self.origins, run.origins)
+        _write_json(self.provenance, run.provenance)
         _write_json(self.settings, asdict(run.settings))
         # Last, because it is what makes a folder a run.
         _write_json(self.recipe, run.recipe)

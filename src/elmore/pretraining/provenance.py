@@ -24,7 +24,7 @@ CHANGEABLE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origins:
+class Provenance:
     """Kept as run.json."""
 
     corpus: Mapping[str, Any]  # its path, and its files with their checksums

@@ -14,7 +14,7 @@ from elmore.training.trainable import Evaluation
 from elmore.version import __version__
 
 
-def finished_checkpoint(
+def export_checkpoint(
     training: LanguageModelTraining, run: TrainingRun, *, name: str, commands: tuple[str, ...]
 ) -> Checkpoint:
     """Ready to be written in any format."""
