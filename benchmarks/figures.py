@@ -83,7 +83,7 @@ def pretrain() -> str:
         [
             [
                 size,
-                f"{line['rows']:,}",
+                f"{line['batch_size']:,}",
                 f"{line['classes']:,}",
                 thousands(line["tokens_per_second"]),
                 share_of_peak(line["tera_operations_per_second"], line["peak_tera_operations_per_second"]),
@@ -203,7 +203,7 @@ def rounds() -> list[str]:
 def cpu_training() -> list[str]:
     line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
     return [
-        str(line["rows"]),
+        str(line["batch_size"]),
         f"{line['negatives']:,}",
         f"{line['classes']:,}",
         str(line["threads"]),
@@ -213,7 +213,7 @@ def cpu_training() -> list[str]:
 
 def distinct_words() -> list[str]:
     line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    return [f"{2 * line['rows'] * line['steps']:,}", f"{line['distinct_words']:,}"]
+    return [f"{2 * line['batch_size'] * line['steps']:,}", f"{line['distinct_words']:,}"]
 
 
 def parameters() -> str:

@@ -22,10 +22,10 @@ FIELDS = {
     "model.cell_dim": "16",
     "model.characters.embedding_dim": "4",
     "model.characters.filters": "[[1, 4], [2, 8]]",
-    "training.rows": "4",
+    "training.batch_size": "4",
     "training.window": "5",
     "training.negatives": "8",
-    "training.warmup": "2",
+    "training.warmup_steps": "2",
 }
 # Always on the CPU: several processes would not find a GPU each.
 OPTIONS = [

@@ -38,7 +38,9 @@ ABLATIONS = {
     "no clips": replace(MODEL, cell_clip=None, projection_clip=None),
 }
 
-TRAINING = Training(steps=20, rows=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup=0, final_rate=1.0)
+TRAINING = Training(
+    steps=20, batch_size=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup_steps=0, final_rate=1.0
+)
 
 
 def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:

@@ -4,10 +4,10 @@ DEFAULT_MODEL = "elmore-en"  # comes with the package
 
 # Embedding.
 DEFAULT_BATCH_TOKENS = 2048
-DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
+DEFAULT_CARRY_BATCH_SIZE = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
 
 # Perplexity, where the state is carried.
-DEFAULT_PERPLEXITY_ROWS = 64
+DEFAULT_PERPLEXITY_BATCH_SIZE = 64
 # Where a row takes up another passage, it knows nothing of what it reads: with 32, documents seem some 3 % less likely.
 DEFAULT_PASSAGE = 256  # sentences
 

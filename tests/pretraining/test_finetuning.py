@@ -29,7 +29,7 @@ def domain(tmp_path_factory, corpus):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, corpus):
     """The folder of a model that has learnt a little."""
-    recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.03})
+    recipe = small_recipe(**{"training.steps": 60, "training.batch_size": 16, "training.learning_rate": 0.03})
     folder = tmp_path_factory.mktemp("runs") / "trained"
     return list(small_run(corpus, folder, recipe, checkpoint_every=100, hdf5=True))[-1]
 

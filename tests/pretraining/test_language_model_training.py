@@ -14,7 +14,7 @@ from elmore.training.memory import training_state_bytes
 from elmore.training.trainable import Step
 from small_training import TRAINING, small_language_model_training
 
-DROPPING = replace(TRAINING, dropout=0.3, warmup=3, final_rate=0.1, steps=6)
+DROPPING = replace(TRAINING, dropout=0.3, warmup_steps=3, final_rate=0.1, steps=6)
 
 
 def parameters(training) -> list[torch.Tensor]:
@@ -24,7 +24,7 @@ def parameters(training) -> list[torch.Tensor]:
 def test_steps_are_numbered_from_one_and_follow_the_schedule():
     steps = list(small_language_model_training(DROPPING).train(0, 6))
     assert [step.number for step in steps] == [1, 2, 3, 4, 5, 6]
-    expected = [learning_rate_at(n, peak=0.02, steps=6, warmup=3, final_rate=0.1) for n in range(6)]
+    expected = [learning_rate_at(n, peak=0.02, steps=6, warmup_steps=3, final_rate=0.1) for n in range(6)]
     assert [step.learning_rate for step in steps] == expected
     assert all(step.finite and len(step.losses) == 2 for step in steps)
     assert steps[0].loss == sum(steps[0].losses) / 2
@@ -47,7 +47,7 @@ def test_the_same_seed_trains_the_same_bits_and_another_does_not():
     assert run(2) != first
 
 
-@pytest.mark.parametrize("training", [DROPPING, replace(DROPPING, accumulate=2, optimizer="adagrad")])
+@pytest.mark.parametrize("training", [DROPPING, replace(DROPPING, gradient_accumulation=2, optimizer="adagrad")])
 def test_a_run_in_two_parts_is_a_run_in_one(training):
     whole, parted = small_language_model_training(training), small_language_model_training(training)
     through = list(whole.train(0, 6))
@@ -60,7 +60,7 @@ def test_a_run_in_two_parts_is_a_run_in_one(training):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_steps_that_are_skipped_are_never_taken_and_their_windows_never_read(accumulate):
-    training = replace(TRAINING, accumulate=accumulate)
+    training = replace(TRAINING, gradient_accumulation=accumulate)
     whole, skipping = small_language_model_training(training), small_language_model_training(training)
     skipped = list(skipping.train(0, 5, skipped={1, 2, 5}))
     assert [step.number for step in skipped] == [3, 4]

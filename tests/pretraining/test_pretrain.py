@@ -95,7 +95,7 @@ def test_the_held_out_perplexity_is_that_of_the_written_model_by_the_full_softma
     for name, tensor in written.softmax().items():
         getattr(model, f"softmax_{name}").copy_(tensor)
     rows = (len(corpus.heldout) - 1) // 5
-    windows = Windows(corpus.heldout, corpus.classes, WindowPlan(rows=rows, steps=5))
+    windows = Windows(corpus.heldout, corpus.classes, WindowPlan(batch_size=rows, length=5))
     words = written.speller.spell([corpus.types[number] for number in windows[0].types])
     inputs, targets = torch.from_numpy(windows[0].inputs), torch.from_numpy(windows[0].targets)
     # Rows of one window each, so that all of it is one; without candidates all words are predicted.
@@ -227,7 +227,7 @@ PERPLEXITIES = [
     ({"model.skip_connections": "false"}, 19.21),
     ({"model.cell_clip": "false"}, 8.57),
     ({"training.negatives": 0}, 4.88),
-    ({"training.accumulate": 2}, 6.83),
+    ({"training.gradient_accumulation": 2}, 6.83),
     ({"training.optimizer": "adagrad", "training.learning_rate": 0.3}, 20.80),
     ({"training.precision": "bfloat16"}, 8.93),
 ]
@@ -235,7 +235,9 @@ PERPLEXITIES = [
 
 @pytest.mark.parametrize(("changes", "perplexity"), PERPLEXITIES, ids=str)
 def test_the_ablations_and_every_way_of_training_learn_as_much_as_they_did(corpus, tmp_path, changes, perplexity):
-    recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.05, **changes})
+    recipe = small_recipe(
+        **{"training.steps": 60, "training.batch_size": 16, "training.learning_rate": 0.05, **changes}
+    )
     *_, last = small_run(corpus, tmp_path / "run", recipe, checkpoint_every=100)
     # Other sums in another order, over 60 steps, make less of a difference than this.
     assert last.heldout.score == pytest.approx(perplexity, rel=0.03)
@@ -305,7 +307,7 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
     ("changes", "settings", "message"),
     [
         ("tiny", {}, "keeps its model and its recipe"),
-        ({"training.rows": 8}, {}, "training.rows cannot be changed in a run that goes on"),
+        ({"training.batch_size": 8}, {}, "training.batch_size cannot be changed in a run that goes on"),
         (None, {"log_evry": 3}, "unknown field log_evry; known are log_every"),
         (None, {"keep": 0}, "keep is 0; it must be a whole number, at least 1"),
     ],

@@ -12,7 +12,7 @@ from elmore.cli.command import COMPUTING, FILE, INPUT, OUTPUT, SOURCE, argument,
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_BATCH_SIZE
 from elmore.errors import InputError, count
 from elmore.text.input_format import format_of
 
@@ -109,7 +109,7 @@ allennlp_options = options_record(
     metavar="HOW",
     panel=COMPUTING,
     help="fixed starts each sentence alike; carry goes on from the batch before, "
-    f"of {DEFAULT_CARRY_ROWS} sentences or --batch-size.",
+    f"of {DEFAULT_CARRY_BATCH_SIZE} sentences or --batch-size.",
     show_default="fixed",
 )
 @allennlp_options

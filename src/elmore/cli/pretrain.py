@@ -34,7 +34,7 @@ def complete_recipe(context: click.Context, parameter: click.Parameter, incomple
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
-# Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
+# Fields of a recipe may follow, as --training.batch_size 64; the verb checks them itself.
 @verb(allow_extra_args=True, ignore_unknown_options=True)
 @argument("prepared", type=FILE, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
 @option("--output", "-o", type=FILE, metavar="RUN", help="A new folder for the run.")
@@ -90,7 +90,7 @@ def pretrain(
 ) -> None:
     """Train a biLM on PREPARED.
 
-    Any field of a recipe can be set: --training.rows 64 --model.cell_dim 512.
+    Any field of a recipe can be set: --training.batch_size 64 --model.cell_dim 512.
     """
     if (output is None) == (resume is None):
         raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
@@ -183,13 +183,15 @@ class _RunOptions:
 
 
 def _changes(arguments: list[str]) -> dict[str, str]:
-    """`--training.rows 64 --model.cell_dim=512` as a dictionary."""
+    """`--training.batch_size 64 --model.cell_dim=512` as a dictionary."""
     changes: dict[str, str] = {}
     words = iter(arguments)
     for word in words:
         name, joined, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or "." not in name:
-            raise InputError(f"{word!r} is no option of pretrain; fields of a recipe look like --training.rows 64")
+            raise InputError(
+                f"{word!r} is no option of pretrain; fields of a recipe look like --training.batch_size 64"
+            )
         if not joined:
             value = next(words, "")
         if not value:

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_ROWS
+from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_CARRY_BATCH_SIZE
 from elmore.embedding.layer_choice import LayersArgument
 from elmore.errors import InputError
 from elmore.text.style import TOKEN_STYLES, TokenStyle
@@ -40,7 +40,7 @@ class EncodeOptions:
     @property
     def carried_rows(self) -> int | None:
         """How many rows carry their state from batch to batch, which decides the numbers; None: none does."""
-        return (self.batch_size or DEFAULT_CARRY_ROWS) if self.state == "carry" else None
+        return (self.batch_size or DEFAULT_CARRY_BATCH_SIZE) if self.state == "carry" else None
 
 
 def dtype_name(dtype: DtypeArgument) -> DtypeName:

@@ -127,5 +127,5 @@ def _with_frozen_steps(recipe: Recipe, corpus: Corpus) -> Recipe:
     training = recipe.training
     if training.frozen_steps:
         return recipe
-    epoch = (len(corpus.train) - 1) // (training.rows * training.window * training.accumulate)
+    epoch = (len(corpus.train) - 1) // (training.batch_size * training.window * training.gradient_accumulation)
     return replace(recipe, training=replace(training, frozen_steps=min(max(epoch, 1), MOST_FROZEN_STEPS)))

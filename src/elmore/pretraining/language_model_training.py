@@ -42,7 +42,9 @@ class LanguageModelTraining:
         self.training = training = initial.recipe.training
         self._memory = MemoryMeter(device)
         directions = initial.recipe.model.direction_names
-        self.plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
+        self.plan = WindowPlan(
+            batch_size=training.batch_size, length=training.window, seed=training.seed, directions=directions
+        )
         classes = len(initial.vocabulary)
         self.sampler = (
             LogUniformSampler(classes=classes, num_sampled=training.negatives) if training.negatives else None
@@ -55,8 +57,8 @@ class LanguageModelTraining:
             rank=self.world.rank,
             processes=self.world.size,
         )
-        self.steps_per_epoch = self.windows.per_epoch / training.accumulate
-        self.tokens_per_step = self.plan.tokens * training.accumulate
+        self.steps_per_epoch = self.windows.per_epoch / training.gradient_accumulation
+        self.tokens_per_step = self.plan.tokens * training.gradient_accumulation
         self.phase_ends = self._phase_ends()
         self.baseline_at = self._baseline_at()
         self.model = initial.model.to(device)
@@ -71,7 +73,7 @@ class LanguageModelTraining:
 
     def _phase_ends(self) -> Sequence[int]:
         training = self.training
-        steps = training.steps or round(training.epochs * self.windows.per_epoch / training.accumulate)
+        steps = training.steps or round(training.epochs * self.windows.per_epoch / training.gradient_accumulation)
         if steps < 1:
             raise InputError("the recipe asks for less than one step; give more epochs, or steps")
         frozen = training.frozen_steps
@@ -90,9 +92,9 @@ class LanguageModelTraining:
         first, last = self._phase_at(done)
         stepper.model.train()
         waiting: deque[tuple[int, float, StepResult]] = deque()
-        stream = self.windows.prefetch(done * training.accumulate, until * training.accumulate)
+        stream = self.windows.prefetch(done * training.gradient_accumulation, until * training.gradient_accumulation)
         for number in range(done + 1, until + 1):
-            group = list(islice(stream, training.accumulate))
+            group = list(islice(stream, training.gradient_accumulation))
             if number in skipped:
                 continue
             # Dropout depends on seed and step alone, so a run that was stopped goes on as if it had not been.
@@ -101,7 +103,7 @@ class LanguageModelTraining:
                 number - 1 - first,
                 peak=training.learning_rate,
                 steps=last - first,
-                warmup=training.warmup,
+                warmup_steps=training.warmup_steps,
                 final_rate=training.final_rate,
             )
             waiting.append((number, rate, stepper.step(group, rate)))
@@ -167,7 +169,7 @@ class LanguageModelTraining:
             self.model,
             self.words,
             self.training,
-            rows=self.training.rows // self.world.size,
+            rows=self.training.batch_size // self.world.size,
             characters_needed=self._characters_needed,
             class_probabilities=self.sampler.probabilities if self.sampler else None,
             module=DistributedDataParallel(self.model) if self.world.size > 1 else None,

@@ -49,7 +49,7 @@ def pretrain(
     >>> _ = text.write_text("The cat sat on the mat.\n\nThe dog sat on the cat.\n" * 20)
     >>> corpus = prepare([text], folder / "corpus", heldout=0.2, workers=1)
     >>> tiny = {"model.cell_dim": 16, "model.vector_dim": 8, "model.characters.filters": [[1, 4], [2, 8]],
-    ...         "training.rows": 4, "training.steps": 3}
+    ...         "training.batch_size": 4, "training.steps": 3}
     >>> for event in pretrain(corpus, folder / "run", tiny, settings={"log_every": 1}, device="cpu"):
     ...     print(event)  # doctest: +ELLIPSIS
     210 tokens, 8 distinct words, 0.0% of tokens are <UNK>

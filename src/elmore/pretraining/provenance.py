@@ -14,10 +14,10 @@ CHANGEABLE = (
     "steps",
     "epochs",
     "learning_rate",
-    "warmup",
+    "warmup_steps",
     "final_rate",
     "weight_decay",
-    "clip",
+    "gradient_clip",
     "dropout",
     "precision",
 )

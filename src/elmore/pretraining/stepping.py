@@ -107,7 +107,7 @@ class Stepper:
                         total[parameter] = total[parameter] + share if parameter in total else share
         for parameter, gradient in total.items():
             parameter.grad = gradient
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.training.gradient_clip)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
