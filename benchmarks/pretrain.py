@@ -160,7 +160,7 @@ def _operations(training: LanguageModelTraining, *, words: float) -> float:
     # As if every word had eight letters and two marks; what a GPU spends on padding is no use to anyone.
     word = 10 * convolved + letters.n_highways * 2 * letters.features**2 + letters.features * config.vector_dim
     cell = 2 * config.vector_dim * 4 * config.cell_dim + config.cell_dim * config.vector_dim
-    token = config.directions * (config.lstm_layers * cell + training.training.negatives * config.vector_dim)
+    token = config.num_directions * (config.lstm_layers * cell + training.training.negatives * config.vector_dim)
     return 3 * 2 * (words * word + training.tokens_per_step * token)
 
 

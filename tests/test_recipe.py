@@ -31,7 +31,7 @@ def test_every_recipe_that_comes_with_elmore_is_read_and_survives_json(name):
 )
 def test_sizes_have_exactly_the_published_numbers_of_parameters(name, shape, parameters):
     assert read_recipe(name, Recipe).model == shape
-    assert shape.parameters == parameters
+    assert shape.num_parameters == parameters
 
 
 def test_the_original_recipe_is_the_papers():

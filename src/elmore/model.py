@@ -43,7 +43,7 @@ class Model:
     speller: Speller
     start: State  # one row: the fixed state from which every sentence is read
     card: Card
-    characters: Mapping[str, int] | None = None
+    character_vocabulary: Mapping[str, int] | None = None
     softmax: Callable[[], Mapping[str, Tensor]] | None = None  # read when called
     mixes: Mapping[str, Tensor] | None = None  # what a task learnt about the layers, where the source has it
 
@@ -55,7 +55,7 @@ class Model:
         """
         config = self.config
         device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
-        sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.parameters:,}"
+        sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.num_parameters:,}"
         return f"Model({self.card.name or self.card.source!r}, {sizes}{device})"
 
     def _repr_html_(self) -> str:
@@ -64,7 +64,7 @@ class Model:
             "description": card.description,
             "licence": card.licence,
             "layers": f"{config.num_layers} of {config.dim}",
-            "parameters": f"{config.parameters:,}",
+            "parameters": f"{config.num_parameters:,}",
             "device": self.device,
             "source": card.source,
         }
@@ -110,7 +110,7 @@ class Model:
             config=self.config,
             tensors={name: tensor.detach().float().cpu() for name, tensor in self.network.state_dict().items()},
             vocabulary=self.vocabulary,
-            characters=self.characters,
+            character_vocabulary=self.character_vocabulary,
             start={"h": self.start.h[:, :, 0].cpu(), "c": self.start.c[:, :, 0].cpu()} if warm else None,
             softmax=self.softmax,
             mixes=self.mixes,
@@ -201,10 +201,12 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
         network, start = _moved(network, device), start.to(device)
     return Model(
         network=network,
-        speller=Speller(checkpoint.config, vocabulary=checkpoint.vocabulary, characters=checkpoint.characters),
+        speller=Speller(
+            checkpoint.config, vocabulary=checkpoint.vocabulary, character_vocabulary=checkpoint.character_vocabulary
+        ),
         start=start,
         card=checkpoint.card,
-        characters=checkpoint.characters,
+        character_vocabulary=checkpoint.character_vocabulary,
         softmax=None if checkpoint.softmax is None else partial(_dequantized, checkpoint.softmax),
         mixes=checkpoint.mixes,
     )

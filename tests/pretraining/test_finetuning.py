@@ -153,10 +153,10 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
     )
     tensors = {name: torch.randn(shape) * 0.1 for name, shape in tensor_shapes(config).items()}
     table = {letter: number for number, letter in enumerate(letters)}
-    init = model_of(Checkpoint(config=config, tensors=tensors, characters=table, card=Card(name="points")))
+    init = model_of(Checkpoint(config=config, tensors=tensors, character_vocabulary=table, card=Card(name="points")))
     *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 2}), init=init)
     model = load(last.model)
-    assert (model.config, model.characters) == (config, table)
+    assert (model.config, model.character_vocabulary) == (config, table)
     assert model.vocabulary.words[:3] == ("<bos>", "<eos>", "<oov>")
 
     from elmore.scoring.softmax import Softmax

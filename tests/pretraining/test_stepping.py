@@ -130,7 +130,7 @@ def test_to_cut_the_padding_off_words_changes_nothing():
     windows = small_windows()
     assert "extraordinarily" not in {TYPES[n] for n in windows[0].types}
     cut, whole = small_stepper(), small_stepper()
-    assert cut._shape(windows[0], block=1).width < whole._words.characters.shape[1]
+    assert cut._shape(windows[0], block=1).width < whole._words.character_ids.shape[1]
     whole._characters_needed = None
     assert whole._shape(windows[0], block=1).width is None
     results = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
@@ -225,7 +225,7 @@ def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
     windows = small_windows()
     models = [small_model().cuda() for _ in range(2)]
     words = Speller(MODEL).spell(TYPES)
-    needed = Speller(MODEL).characters_needed(words.characters).numpy()
+    needed = Speller(MODEL).characters_needed(words.character_ids).numpy()
     probabilities = windows.sampler.probabilities
     captured, single = (
         Stepper(

@@ -46,7 +46,7 @@ class ModelChoice:
         device = chosen_device(self.device, verbosity)
         loaded = self.load(device)
         name = loaded.card.name or loaded.card.source
-        verbosity.debug(f"model: {name}, {loaded.config.parameters:,} parameters, on {loaded.device}")
+        verbosity.debug(f"model: {name}, {loaded.config.num_parameters:,} parameters, on {loaded.device}")
         return loaded
 
 

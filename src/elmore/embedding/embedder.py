@@ -84,7 +84,7 @@ class Embedder:
         about = {
             "language": card.text.language,
             "layers": f"{self.num_layers} of {self.dim}",
-            "parameters": f"{config.parameters:,}",
+            "parameters": f"{config.num_parameters:,}",
             "device": self.device,
             "sentences start from": card.start_state_from or card.start_state,
         }

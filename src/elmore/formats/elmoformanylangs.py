@@ -63,16 +63,16 @@ def read(container: Container) -> Checkpoint:
     with error_context(f"encoder.pkl, by {where}"):
         tensors |= lstm(encoder, "", config)
     has_softmax = "classifier.pkl" in container.names()
-    vocabulary, characters = None, None
+    vocabulary, character_vocabulary = None, None
     if config.word_dim or has_softmax:
         vocabulary = _vocabulary(_dictionary(container, "word.dic", rows=config.n_words, marks=_MARKS[:3]))
     if config.characters:
-        characters = _dictionary(container, "char.dic", rows=config.characters.n_characters, marks=_MARKS)
+        character_vocabulary = _dictionary(container, "char.dic", rows=config.characters.n_characters, marks=_MARKS)
     return Checkpoint(
         config=config,
         tensors=tensors,
         vocabulary=vocabulary,
-        characters=characters,
+        character_vocabulary=character_vocabulary,
         softmax=partial(_softmax, container, config) if has_softmax else None,
     )
 

@@ -25,7 +25,7 @@ def export_checkpoint(
         config=initial.recipe.model,
         tensors={name: tensor.detach().cpu() for name, tensor in model.network.state_dict().items()},
         vocabulary=initial.vocabulary,
-        characters=initial.characters,
+        character_vocabulary=initial.character_vocabulary,
         softmax=lambda: softmax,
         card=Card(
             name=name,

@@ -39,8 +39,8 @@ def heldout_perplexity(
     model.eval()
     for window in windows.prefetch(0, windows.per_epoch):
         chosen = words.select(torch.from_numpy(window.types).to(device))
-        if chosen.characters is not None:
-            chosen = chosen._replace(characters=chosen.characters.long())
+        if chosen.character_ids is not None:
+            chosen = chosen._replace(character_ids=chosen.character_ids.long())
         inputs, targets = (torch.from_numpy(array).to(device) for array in (window.inputs, window.targets))
         losses, state = model(chosen, inputs, targets, state, dtype=dtype)
         total += losses

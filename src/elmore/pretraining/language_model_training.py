@@ -64,10 +64,10 @@ class LanguageModelTraining:
         self.model = initial.model.to(device)
         words = initial.words(corpus)
         self._characters_needed = None
-        if words.characters is not None:
-            self._characters_needed = initial.speller.characters_needed(words.characters).numpy()
+        if words.character_ids is not None:
+            self._characters_needed = initial.speller.characters_needed(words.character_ids).numpy()
             # No number of a character needs more than two bytes, and there may be millions of words.
-            words = words._replace(characters=words.characters.short())
+            words = words._replace(character_ids=words.character_ids.short())
         self.words = words.to(device)
         self.stepper = self._new_stepper(frozen=self._is_frozen_at(0))
 

@@ -143,7 +143,9 @@ def _set_up(request: _Request, corpus: Corpus, world: World) -> _Setup:
         else:
             model = request.init if isinstance(request.init, Model) else load(request.init)
             initial = from_model(model, recipe, corpus)
-        provenance = Provenance(corpus=corpus_identity(corpus), init=initial.init, characters=initial.characters)
+        provenance = Provenance(
+            corpus=corpus_identity(corpus), init=initial.init, character_vocabulary=initial.character_vocabulary
+        )
     else:
         with error_context(request.folder.recipe):
             recipe, settings = read_fields(Recipe, stored.recipe, error=FormatError), stored.settings
@@ -152,7 +154,7 @@ def _set_up(request: _Request, corpus: Corpus, world: World) -> _Setup:
         check_same_corpus(provenance.corpus, corpus)
         if request.resume:
             recipe = changed_recipe(recipe, _recipe_changes(request))
-        initial = new_model(recipe, corpus, characters=provenance.characters, init=provenance.init)
+        initial = new_model(recipe, corpus, character_vocabulary=provenance.character_vocabulary, init=provenance.init)
     if request.settings is not None:
         given = request.settings
         settings = given if isinstance(given, RunSettings) else read_fields(RunSettings, given, base=settings)
@@ -201,7 +203,7 @@ def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened
         tokens=part.tokens,
         types=len(corpus.types) - 2,
         unknown_share=part.unknown_share,
-        parameters=training.initial.recipe.model.parameters,
+        parameters=training.initial.recipe.model.num_parameters,
         softmax_parameters=model.softmax_weight.numel() + model.softmax_bias.numel(),
         is_sampled=training.sampler is not None,
         frozen_steps=training.training.frozen_steps,

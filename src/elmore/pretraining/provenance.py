@@ -29,7 +29,7 @@ class Provenance:
 
     corpus: Mapping[str, Any]  # its path, and its files with their checksums
     init: Mapping[str, Any] | None = None  # the model it began from: name, source, fingerprint, softmax
-    characters: Mapping[str, int] | None = None  # that model's table of code points
+    character_vocabulary: Mapping[str, int] | None = None  # that model's table of code points
     commands: tuple[str, ...] = ()  # the first, and those by which it went on
 
 

@@ -60,7 +60,7 @@ class Softmax:
 
     def class_of(self, word: str) -> int:
         """The number of the word's class, which is that of `<UNK>` for a word outside the vocabulary."""
-        return self.vocabulary.number(word, unknown=self.unknown)
+        return self.vocabulary.word_id(word, unknown=self.unknown)
 
     def knows(self, word: str) -> bool:
         """Whether the word has a class of its own."""

@@ -70,9 +70,9 @@ def load_character_model(options_file: str | Path, weight_file: str | Path) -> t
 
 def encode_words(words: WordEncoder, inputs: WordInputs) -> Tensor:
     """The vectors (W, P) of distinct words, of which some characters may be none: AllenNLP reads zeros there."""
-    assert inputs.characters is not None
+    assert inputs.character_ids is not None
     table: Tensor = words.characters
-    if (inputs.characters == NO_CHARACTER).any():
+    if (inputs.character_ids == NO_CHARACTER).any():
         table = pad(table, (0, 0, 0, 1))
     vectors: Tensor = functional_call(words, {"characters": table}, (inputs,))
     return vectors

@@ -153,7 +153,7 @@ def _check_expressible(config: ModelConfig) -> None:
         and config.token_features == config.vector_dim,
         "word vectors of another size than token vectors": characters is None and config.token_projection,
         "a projection of cells of the same size": config.lstm_projection and config.cell_dim == config.vector_dim,
-        "a single direction": config.directions == 1,
+        "a single direction": config.num_directions == 1,
         f"the boundary words {config.begin} and {config.end}": (config.begin, config.end) != ("<S>", "</S>"),
         f"the unknown word {config.unknown}": config.word_dim > 0 and config.unknown != "<UNK>",
     }
