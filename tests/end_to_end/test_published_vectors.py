@@ -46,7 +46,7 @@ def test_a_tensorflow_checkpoint_gives_the_vectors_that_tensorflow_gave(fixtures
     folder = fixtures / "bilm-tf-checkpoint"
     sentences = json.loads((folder / "sentences.json").read_text())
     expected = np.load(folder / "expected_embeddings.npz")
-    dumped = load(options=folder / "inference_options.json", weights=folder / "expected_weights.hdf5")
+    dumped = load(options_file=folder / "inference_options.json", weight_file=folder / "expected_weights.hdf5")
     for model in (Embedder.from_pretrained(folder), Embedder(dumped)):
         for number, vectors in enumerate(model.encode(sentences, layers="all")):
             np.testing.assert_allclose(vectors, expected[str(number)], **SAME)

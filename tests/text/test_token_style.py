@@ -22,17 +22,17 @@ tokens = st.lists(st.sampled_from(PIECES), max_size=10)
 @given(tokens=tokens, version=st.sampled_from([1, 2]))
 @pytest.mark.filterwarnings("ignore:the text is in a script without blanks")
 def test_every_token_has_words_and_every_word_has_a_token(tokens, version):
-    words, groups = convert_penn(tokens, Tokenizer(TextStyle(tokenizer_version=version)))
-    assert len(groups) == len(tokens)
-    assert all(len(group) > 0 for group in groups)
-    assert {number for group in groups for number in group} == set(range(len(words)))
-    for before, after in pairwise(groups):
+    words, word_spans = convert_penn(tokens, Tokenizer(TextStyle(tokenizer_version=version)))
+    assert len(word_spans) == len(tokens)
+    assert all(len(group) > 0 for group in word_spans)
+    assert {number for group in word_spans for number in group} == set(range(len(words)))
+    for before, after in pairwise(word_spans):
         assert before.start <= after.start <= before.stop <= after.stop
 
 
 def grouped(*tokens: str) -> list[list[str]]:
-    words, groups = convert_penn(tokens, TOKENIZER)
-    return [words[group.start : group.stop] for group in groups]
+    words, word_spans = convert_penn(tokens, TOKENIZER)
+    return [words[group.start : group.stop] for group in word_spans]
 
 
 @pytest.mark.parametrize(

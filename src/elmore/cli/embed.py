@@ -142,7 +142,7 @@ def embed(
 
     from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
-    from elmore.embedding.job import unfinished_work
+    from elmore.embedding.job import work_folder
 
     def embedder() -> Embedder:
         loaded = model.load_to_run(verbosity)
@@ -175,7 +175,7 @@ def embed(
             force=force,
         )
     except KeyboardInterrupt:
-        kept = unfinished_work(output).exists()
+        kept = work_folder(output).exists()
         verbosity.info(f"stopped; {'the same command goes on from where it was' if kept else 'nothing was kept'}")
         raise click.exceptions.Exit(130) from None
     resumed = f" ({summary.resumed_after:,} of them by an earlier try)" if summary.resumed_after else ""

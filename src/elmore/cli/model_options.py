@@ -34,8 +34,8 @@ class ModelChoice:
 
         return load(
             self.model,
-            options=self.options_file,
-            weights=self.weight_file,
+            options_file=self.options_file,
+            weight_file=self.weight_file,
             vocabulary=self.vocabulary,
             token_embeddings=self.token_embeddings,
             device=device,

@@ -16,10 +16,10 @@ from torch import Tensor
 from elmore.defaults import DEFAULT_BATCH_TOKENS
 from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, StateName, dtype_name
-from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
+from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to_tokens
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
 from elmore.html_repr import html_table
@@ -264,13 +264,13 @@ class Embedder:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
         encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
-        items = self._checked_once(prepare_sentences(sentences, self.tokenizer, options.token_style))
+        items = self._checked_once(align_sentences(sentences, self.tokenizer, options.token_style))
         if options.carried_rows:
             chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
         else:
             size, rows = options.batch_tokens, options.batch_size
             chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
-        return ([as_given(item) for item in chunk] for chunk in chunks)
+        return ([pool_to_tokens(item) for item in chunk] for chunk in chunks)
 
     def encode_sentences(
         self,
@@ -342,7 +342,7 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _checked_once(self, items: Iterator[SentenceItem[Given[T]]]) -> Iterator[SentenceItem[Given[T]]]:
+    def _checked_once(self, items: Iterator[SentenceItem[Alignment[T]]]) -> Iterator[SentenceItem[Alignment[T]]]:
         """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
         if self._checked:
             return items
@@ -350,7 +350,7 @@ class Embedder:
         sample = list(islice(items, SENTENCES_CHECKED))
         style = self.model.card.text
         found = warnings_about([item.words for item in sample], style)
-        singles = [item.payload.single for item in sample if item.payload.single is not None]
+        singles = [item.payload.single_word for item in sample if item.payload.single_word is not None]
         if len(singles) == len(sample) and (message := warning_about_single_words(singles, style)):
             found.append(message)
         for message in found:

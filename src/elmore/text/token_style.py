@@ -24,11 +24,11 @@ from elmore.text.tokenizing import Tokenizer
 class ConvertedTokens(NamedTuple):
     """A sentence in a model's own words, and for each token given the words it became: one at least, in their order.
 
-    The groups of neighbours may share a word.
+    The spans of neighbours may share a word.
     """
 
     words: list[str]
-    groups: list[range]
+    word_spans: list[range]
 
 
 def convert_penn(tokens: Sequence[str], tokenizer: Tokenizer) -> ConvertedTokens:
@@ -36,7 +36,7 @@ def convert_penn(tokens: Sequence[str], tokenizer: Tokenizer) -> ConvertedTokens
 
     >>> from elmore.text.style import TextStyle
     >>> convert_penn(["do", "n't", "-LRB-"], Tokenizer(TextStyle()))
-    ConvertedTokens(words=['don', "'t", '('], groups=[range(0, 1), range(0, 2), range(2, 3)])
+    ConvertedTokens(words=['don', "'t", '('], word_spans=[range(0, 1), range(0, 2), range(2, 3)])
     """
     if tokenizer.style.tokenizer != "moses":
         raise InputError(
@@ -46,7 +46,7 @@ def convert_penn(tokens: Sequence[str], tokenizer: Tokenizer) -> ConvertedTokens
     text, spans = _written_out(tokens)
     found, offsets = tokenizer.tokenize(text)
     words: list[str] = []
-    groups: list[range] = []
+    word_spans: list[range] = []
     number = 0  # of the first word that may belong to the token
     for token, (start, end) in zip(tokens, spans, strict=True):
         while number < len(found) and offsets[number][1] <= start:
@@ -58,10 +58,10 @@ def convert_penn(tokens: Sequence[str], tokenizer: Tokenizer) -> ConvertedTokens
         if stop == number:
             # Nothing of it can be seen. It keeps its place, and is read as it is.
             words.append(token)
-            groups.append(range(len(words) - 1, len(words)))
+            word_spans.append(range(len(words) - 1, len(words)))
         else:
-            groups.append(range(len(words), len(words) + stop - number))
-    return ConvertedTokens([*words, *found[number:]], groups)
+            word_spans.append(range(len(words), len(words) + stop - number))
+    return ConvertedTokens([*words, *found[number:]], word_spans)
 
 
 def penn_sign(sentences: Sequence[Sequence[str]]) -> str | None:

@@ -60,7 +60,7 @@ class ElmoCharacterEncoder(CharacterEncoder):
 
 def load_character_model(options_file: str | Path, weight_file: str | Path) -> tuple[Model, Tensor]:
     """The model in the two files, which must read characters, and how it spells the two boundaries (2, M)."""
-    model = load(options=options_file, weights=weight_file)
+    model = load(options_file=options_file, weight_file=weight_file)
     alphabet = model.speller.alphabet
     if alphabet is None:
         raise InputError(f"{weight_file} is a model that reads whole words; open it with elmore.Embedder")
