@@ -127,7 +127,7 @@ def load(
     token_embeddings: str | Path | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
-    """Load any ELMo model: a folder, an archive, a file, an address, a known name; or `options_file` and `weight_file` apart.
+    """Load any ELMo model: a folder, an archive, a file, an address, a known name; or `options_file` and `weight_file`.
 
     The format is recognised by itself. `vocabulary` is a file with a word a line, for models that came without theirs;
     `token_embeddings` is a file of precomputed word vectors for that vocabulary, which replaces the character encoder.

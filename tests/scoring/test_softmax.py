@@ -19,7 +19,7 @@ from elmore.text.vocabulary import Vocabulary
 @pytest.mark.parametrize(("positions", "scores"), [(1024, 2**21), (7, 1), (7, 30), (3, 10**9)])
 def test_pieces_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch, positions: int, scores: int) -> None:
     monkeypatch.setattr(softmax, "POSITIONS_AT_ONCE", positions)
-    monkeypatch.setitem(softmax.SCORES_AT_ONCE, "cpu", scores)
+    monkeypatch.setitem(softmax.LOGITS_AT_ONCE, "cpu", scores)
     torch.manual_seed(1)
     weight, bias, hidden = torch.randn(50, 4) * 9, torch.randn(50), torch.randn(20, 4)
     classes = torch.randint(50, (20,))
