@@ -217,7 +217,7 @@ def edit(path: Path, part: str, **changes: Any) -> None:
     [
         ("token_embedder", {"name": "lstm"}, "network.json: the token_embedder is of the kind lstm"),
         ("encoder", {"dim": "6"}, "network.json: dim is 6; it must be a whole number"),
-        ("encoder", {"projection_dim": None}, "network.json: projection_dim is None"),
+        ("encoder", {"projection_dim": None}, "network.json: projection_dim is missing"),
         ("encoder", {"dim": 5}, r"encoder.pkl, by network.json: forward_layer_0.input_linearity.weight has shape"),
         ("encoder", {"n_layers": 3}, "encoder.pkl, by network.json: forward_layer_2.* is missing"),
         ("encoder", {"n_layers": 10**15}, "encoder.pkl, by network.json: forward_layer_2.* is missing"),

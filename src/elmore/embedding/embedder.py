@@ -39,12 +39,17 @@ Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
 
 class _EncodeArguments(TypedDict, total=False):
+    """The fields of `EncodeOptions`."""
+
     layers: LayersArgument
     state: StateName
     dtype: DtypeArgument
     batch_tokens: int
     batch_size: int | None
     token_style: TokenStyle
+
+
+class _EncodeAndShowArguments(_EncodeArguments, total=False):
     show_progress_bar: bool | None
 
 
@@ -153,9 +158,9 @@ class Embedder:
         return [sentence.text for sentence in split_text(text, style=self.model.card.text, paragraphs=paragraphs)]
 
     @overload
-    def encode(self, sentences: str, **options: Unpack[_EncodeArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
+    def encode(self, sentences: str, **options: Unpack[_EncodeAndShowArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
     @overload
-    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Vectors]: ...
+    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeAndShowArguments]) -> list[Vectors]: ...
     def encode(
         self,
         sentences: str | Iterable[Sentence],
@@ -195,58 +200,23 @@ class Embedder:
                 progress.advance(sentences=1, tokens=array.shape[-2])
         return vectors[0] if isinstance(sentences, str) else vectors
 
-    def encode_iter(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        layers: LayersArgument = "average",
-        state: StateName = "fixed",
-        dtype: DtypeArgument = "float32",
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        batch_size: int | None = None,
-        token_style: TokenStyle = "moses",
-    ) -> Iterator[Vectors]:
-        """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
+    def encode_iter(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> Iterator[Vectors]:
+        """As `encode`, with its options, for a stream of any length: no more is kept in memory than is read ahead."""
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
-        options = EncodeOptions(
-            layers=layers,
-            state=state,
-            dtype=dtype,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
-            token_style=token_style,
-        )
-        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options)
+        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), EncodeOptions(**options))
         return (item.vectors.numpy() for chunk in chunks for item in chunk)
 
-    def encode_tensors(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        layers: LayersArgument = "average",
-        state: StateName = "fixed",
-        dtype: DtypeArgument = "float32",
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        batch_size: int | None = None,
-        token_style: TokenStyle = "moses",
-    ) -> list[Tensor]:
-        """As `encode`, as tensors that stay where the network runs.
+    def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Tensor]:
+        """As `encode`, with its options, as tensors that stay where the network runs.
 
         >>> [t.shape for t in Embedder.from_pretrained("tiny-random").encode_tensors(["I took a bow.", "Me too."])]
         [torch.Size([5, 32]), torch.Size([3, 32])]
         """
         if isinstance(sentences, str):
             raise InputError("encode_tensors takes a list of sentences; put the string into a list")
-        options = EncodeOptions(
-            layers=layers,
-            state=state,
-            dtype=dtype,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
-            token_style=token_style,
-        )
-        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options, device=self.device)
+        items = ((sentence, None) for sentence in sentences)
+        chunks = self.encode_chunks(items, EncodeOptions(**options), device=self.device)
         return [item.vectors for chunk in chunks for item in chunk]
 
     def encode_chunks(
@@ -274,7 +244,7 @@ class Embedder:
 
     def encode_sentences(
         self,
-        texts: Iterable[Sentence],
+        sentences: Iterable[Sentence],
         *,
         pool: Literal["mean", "max"] = "mean",
         layers: Literal["average", "top"] | int = "average",
@@ -286,13 +256,13 @@ class Embedder:
         >>> Embedder.from_pretrained("tiny-random").encode_sentences(["One vector each.", "Really."]).shape
         (2, 32)
         """
-        if isinstance(texts, str):
+        if isinstance(sentences, str):
             raise InputError("encode_sentences takes a list of sentences; put the string into a list")
         if pool not in ("mean", "max"):
             raise InputError(f"pool is {pool!r}; it must be mean or max")
         if not LayerChoice.parse(layers, num_layers=self.num_layers).merged:
             raise InputError(f"layers is {layers!r}; a sentence vector takes 'average', 'top' or one number")
-        items = list(texts)
+        items = list(sentences)
         pooled = np.zeros((len(items), self.dim), dtype=np.float32)
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
             stream = self.encode_iter(items, layers=layers, batch_tokens=batch_tokens)

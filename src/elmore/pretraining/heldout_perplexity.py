@@ -45,6 +45,11 @@ def heldout_perplexity(
         losses, state = model(chosen, inputs, targets, state, dtype=dtype)
         total += losses
     means = zip(plan.directions, (total / windows.per_epoch).tolist(), strict=True)
-    each: dict[str, float] = {direction: math.exp(min(loss, 700.0)) for direction, loss in means}
+    each: dict[str, float] = {direction: perplexity_of(loss) for direction, loss in means}
     mean = math.exp(sum(map(math.log, each.values())) / len(each))  # the geometric one
     return Evaluation(METRIC, mean, each, tokens=windows.per_epoch * rows * plan.length)
+
+
+def perplexity_of(loss: float) -> float:
+    """exp(loss), as far as a float goes."""
+    return math.exp(min(loss, 700.0))

@@ -3,7 +3,6 @@
 Here windows, sampler, word inputs and stepper are put together, for the run, for benchmarks and for tests.
 """
 
-import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
-from elmore.pretraining.heldout_perplexity import heldout_perplexity
+from elmore.pretraining.heldout_perplexity import heldout_perplexity, perplexity_of
 from elmore.pretraining.initial_model import InitialModel
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper, StepResult
@@ -116,7 +115,7 @@ class LanguageModelTraining:
     def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:
         """The perplexities of the training itself, by direction; of a sampled softmax they are far too good."""
         losses = zip(self.plan.directions, step.losses, strict=True)
-        perplexities: dict[str, float] = {direction: math.exp(min(loss, 700.0)) for direction, loss in losses}
+        perplexities: dict[str, float] = {direction: perplexity_of(loss) for direction, loss in losses}
         return {"sampled_perplexities" if self.sampler else "perplexities": perplexities}
 
     def evaluate(self) -> Evaluation | None:
