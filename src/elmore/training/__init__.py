@@ -1,1 +1,1 @@
-"""What every training loop shares: checkpoints, rates, logs."""
+"""The common half of every training: the run, its folder, checkpoints, evaluations, rates, logs, several processes."""
