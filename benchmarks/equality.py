@@ -20,9 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from elmore import Embedder, __version__, load
-from elmore.config import MEDIUM, ORIGINAL, SMALL, ModelConfig, tensor_shapes
+from elmore.config import MEDIUM, ORIGINAL, SMALL, ModelConfig
 from elmore.formats import Checkpoint
 from elmore.model import Model, model_of
+from elmore.tiny_random import random_tensors
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "equality.json"
@@ -97,14 +98,7 @@ def model_of_size(size: str) -> Model:
 
 def random_checkpoint(config: ModelConfig) -> Checkpoint:
     """Weights as wide as keeps a signal alive through a layer, so that rounding shows where context does."""
-    random = np.random.RandomState(1)
-    tensors = {}
-    for name, shape in tensor_shapes(config).items():
-        width = (
-            1.0 if name == "words.characters" else 1 / np.sqrt(np.prod(shape[1:-1]) if len(shape) > 2 else shape[-1])
-        )
-        tensors[name] = torch.from_numpy(random.normal(scale=width, size=shape).astype(np.float32))
-    return Checkpoint(config=config, tensors=tensors)
+    return Checkpoint(config=config, tensors=random_tensors(config, seed=1, gain=1.0))
 
 
 if __name__ == "__main__":

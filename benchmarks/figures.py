@@ -101,7 +101,7 @@ def pretrain() -> str:
         [
             [
                 size,
-                f"{line['rows']:,}",
+                f"{line['batch_size']:,}",
                 f"{line['classes']:,}",
                 thousands(line["tokens_per_second"]),
                 share_of_peak(line["tera_operations_per_second"], line["peak_tera_operations_per_second"]),
@@ -192,7 +192,7 @@ def printed_lines() -> str:
     }
     speed = logged["tokens_per_second"]
     progressed = Progressed(
-        Step(logged["step"], (logged["loss"],), logged["norm"], logged["rate"]),
+        Step(logged["step"], (logged["loss"],), logged["gradient_norm"], logged["learning_rate"]),
         last["step"],
         epoch=logged["epoch"],
         metrics={"sampled_perplexities": named["sampled"]},
@@ -244,7 +244,7 @@ def rounds() -> list[str]:
 def cpu_training() -> list[str]:
     line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
     return [
-        str(line["rows"]),
+        str(line["batch_size"]),
         f"{line['negatives']:,}",
         f"{line['classes']:,}",
         str(line["threads"]),
@@ -254,7 +254,7 @@ def cpu_training() -> list[str]:
 
 def distinct_words() -> list[str]:
     line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    return [f"{2 * line['rows'] * line['window']:,}", f"{line['distinct_words']:,}"]
+    return [f"{2 * line['batch_size'] * line['window']:,}", f"{line['distinct_words']:,}"]
 
 
 def parameters(recipe: str | None = None) -> str:
@@ -297,7 +297,7 @@ def shipped_recipe() -> Any:
 
 def shipped_settings() -> list[str]:
     recipe = shipped_recipe()
-    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["clip"])]
+    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["gradient_clip"])]
 
 
 def logged_every() -> list[str]:
@@ -306,8 +306,8 @@ def logged_every() -> list[str]:
 
 
 def gradient_norms() -> list[str]:
-    clip = shipped_recipe()["clip"]
-    norms = [entry["norm"] for entry in training_log() if "norm" in entry]
+    clip = shipped_recipe()["gradient_clip"]
+    norms = [entry["gradient_norm"] for entry in training_log() if "gradient_norm" in entry]
     return [f"{statistics.median(norms):.1f}", f"{100 * statistics.mean(norm > clip for norm in norms):.0f}", str(clip)]
 
 
@@ -347,6 +347,12 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "Adagrad, {} rows, {} of {} classes, {} threads; medians of {} rounds",
     ): cpu_training,
     ("docs/pretraining.md", "Of the {} places of both directions {} hold distinct words"): distinct_words,
+    ("docs/text.md", "with an F1 of {} % on its dev and {} % on its test part"): tokenizer_figures.ud_f1,
+    ("docs/text.md", "Of {} sentences of its text, cut in a style"): tokenizer_figures.converted_sentences,
+    (
+        "docs/text.md",
+        "`penn` {} %, `nltk` {} %, `plain` {} %, `ud` {} %. The others",
+    ): tokenizer_figures.converted_shares,
     ("src/elmore/models/LICENCE.md", "on {} million words"): lambda: [million_words()],
     ("experiments/elmore-en/about.toml", "English, {} million parameters, trained from scratch on {} million words"): (
         lambda: [parameters(), million_words()]

@@ -1,6 +1,7 @@
 """How fast a biLM is trained: tokens a second at each published size.
 
-    python benchmarks/pretrain.py PREPARED --size medium --rows 512 [--classes 793471] [--rounds 7] [--profile FILE]
+    python benchmarks/pretrain.py PREPARED --size medium --batch-size 512
+        [--classes 793471] [--rounds 7] [--profile FILE]
 
 Reads real windows of a prepared corpus through the trainer itself: data loading, clipping and the optimizer's step are
 in the figure, which is the median of several rounds; rounds in which a CUDA graph is captured, once for each shape of
@@ -49,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path)
     parser.add_argument("--size", choices=SIZES, default="medium")
-    parser.add_argument("--rows", type=int, default=512)
+    parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--classes", type=int, help="a softmax of another size than the corpus's vocabulary")
     parser.add_argument("--steps", type=int, default=50, help="of one round")
     parser.add_argument("--rounds", type=int, default=7)
@@ -84,7 +85,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
         "benchmark": "pretrain",
         "size": arguments.size,
-        "rows": arguments.rows,
+        "batch_size": arguments.batch_size,
         "classes": len(training.initial.vocabulary),
         "precision": arguments.precision,
         "optimizer": arguments.optimizer,
@@ -116,11 +117,11 @@ def language_model_training(arguments: argparse.Namespace) -> LanguageModelTrain
         corpus = replace(corpus, vocabulary=longer)
     settings = Training(
         steps=1_000_000,
-        rows=arguments.rows,
+        batch_size=arguments.batch_size,
         optimizer=arguments.optimizer,
         precision=arguments.precision,
         learning_rate=1e-3,
-        warmup=0,
+        warmup_steps=0,
     )
     initial = new_model(Recipe(model=read_recipe(arguments.size, Recipe).model, training=settings), corpus)
     return LanguageModelTraining(corpus, initial, device=choose_device())
@@ -159,7 +160,7 @@ def _operations(training: LanguageModelTraining, *, words: float) -> float:
     # As if every word had eight letters and two marks; what a GPU spends on padding is no use to anyone.
     word = 10 * convolved + letters.n_highways * 2 * letters.features**2 + letters.features * config.vector_dim
     cell = 2 * config.vector_dim * 4 * config.cell_dim + config.cell_dim * config.vector_dim
-    token = config.directions * (config.lstm_layers * cell + training.training.negatives * config.vector_dim)
+    token = config.num_directions * (config.lstm_layers * cell + training.training.negatives * config.vector_dim)
     return 3 * 2 * (words * word + training.tokens_per_step * token)
 
 

@@ -57,7 +57,7 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     corpus = Corpus.open(arguments.prepared)
-    plan = WindowPlan(rows=TRAINING.rows, steps=TRAINING.window)
+    plan = WindowPlan(batch_size=TRAINING.batch_size, length=TRAINING.window)
     reader = Windows(corpus.train, corpus.classes, plan)
     windows = [reader[number] for number in range(arguments.warmup + arguments.rounds * arguments.steps)]
     with tempfile.TemporaryDirectory() as name:
@@ -94,8 +94,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "threads": arguments.threads,
         "cores": os.cpu_count(),
         "size": "small",
-        "rows": plan.rows,
-        "window": plan.steps,
+        "batch_size": plan.batch_size,
+        "window": plan.length,
         "negatives": TRAINING.negatives,
         "classes": len(corpus.vocabulary),
         "distinct_words": int(median(len(window.types) for window in windows)),
@@ -183,10 +183,10 @@ def peer_options(classes: int, threads: int) -> dict[str, Any]:
             "use_skip_connections": CONFIG.skip_connections,
         },
         "dropout": TRAINING.dropout,
-        "all_clip_norm_val": TRAINING.clip,
+        "all_clip_norm_val": TRAINING.gradient_clip,
         "learning_rate": TRAINING.learning_rate,
         "n_epochs": 10,
-        "batch_size": TRAINING.rows,
+        "batch_size": TRAINING.batch_size,
         "unroll_steps": TRAINING.window,
         "n_negative_samples_batch": TRAINING.negatives,
         "n_tokens_vocab": classes,

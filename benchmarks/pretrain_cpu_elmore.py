@@ -21,7 +21,7 @@ from elmore.recipe import read_recipe
 
 CONFIG = read_recipe("small", Recipe).model
 # The rate never falls, as in the original.
-TRAINING = Training(optimizer="adagrad", learning_rate=0.2, warmup=0, final_rate=1.0)
+TRAINING = Training(optimizer="adagrad", learning_rate=0.2, warmup_steps=0, final_rate=1.0)
 
 
 def main(prepared: Path, threads: int, precision: str) -> None:

@@ -64,3 +64,17 @@ def times() -> list[str]:
 
 def characters() -> list[str]:
     return [f"{read(RESULTS / 'speed.json')['characters']:,}"]
+
+
+def ud_f1() -> list[str]:
+    found = read(RESULTS / "token_styles.json")["ud"]
+    return [f"{found[part]['f1']:.2f}" for part in ("dev", "test")]
+
+
+def converted_sentences() -> list[str]:
+    return [f"{read(RESULTS / 'token_styles.json')['converted']['sentences']:,}"]
+
+
+def converted_shares() -> list[str]:
+    shares = read(RESULTS / "token_styles.json")["converted"]["equal"]
+    return [f"{shares[style]:.2f}" for style in ("penn", "nltk", "plain", "ud")]

@@ -9,3 +9,6 @@ VARIANTS = [
     "unidirectional_one_layer_words",
     "word_input",
 ]
+
+# Those that read words by a table, and so come with a vocabulary.
+WORD_VARIANTS = {"unidirectional_one_layer_words", "word_input"}

@@ -14,18 +14,18 @@ from elmore.pretraining.events import Event
 from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.recipe import Recipe
 from elmore.recipe import override, read_recipe
+from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.log import read_log
-from elmore.training.stoppable import StoppableEvents
 
 FIELDS = {
     "model.vector_dim": "8",
     "model.cell_dim": "16",
     "model.characters.embedding_dim": "4",
     "model.characters.filters": "[[1, 4], [2, 8]]",
-    "training.rows": "4",
+    "training.batch_size": "4",
     "training.window": "5",
     "training.negatives": "8",
-    "training.warmup": "2",
+    "training.warmup_steps": "2",
 }
 # Always on the CPU: several processes would not find a GPU each.
 OPTIONS = [

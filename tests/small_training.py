@@ -17,7 +17,7 @@ from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Windows
 from elmore.text.style import TextStyle
 from elmore.text.vocabulary import Vocabulary
-from elmore.training.distributed import Team
+from elmore.training.distributed import World
 
 WORDS = ["the", "a", "cat", "dog", "bird", "sees", "hears", "small", "big", ".", "extraordinarily"]
 TYPES = ["<S>", "</S>", "<UNK>", *WORDS]
@@ -38,7 +38,9 @@ ABLATIONS = {
     "no clips": replace(MODEL, cell_clip=None, projection_clip=None),
 }
 
-TRAINING = Training(steps=20, rows=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup=0, final_rate=1.0)
+TRAINING = Training(
+    steps=20, batch_size=4, window=5, negatives=6, dropout=0.0, learning_rate=0.02, warmup_steps=0, final_rate=1.0
+)
 
 
 def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:
@@ -81,11 +83,11 @@ def small_corpus_in_memory(sentences: int = 60) -> Corpus:
 
 
 def small_language_model_training(
-    training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60, team: Team | None = None
+    training: Training = TRAINING, *, config: ModelConfig = MODEL, sentences: int = 60, world: World | None = None
 ) -> LanguageModelTraining:
     corpus = small_corpus_in_memory(sentences)
     initial = new_model(Recipe(model=config, training=training), corpus)
-    return LanguageModelTraining(corpus, initial, device=torch.device("cpu"), team=team)
+    return LanguageModelTraining(corpus, initial, device=torch.device("cpu"), world=world)
 
 
 def small_model(config: ModelConfig = MODEL) -> LanguageModel:

@@ -87,7 +87,7 @@ MANY_LANGUAGES = replace(
     ],
 )
 def test_the_published_models_have_the_published_number_of_parameters(config: ModelConfig, parameters: int) -> None:
-    assert config.parameters == parameters
+    assert config.num_parameters == parameters
 
 
 @pytest.mark.parametrize(("config", "dim"), [(SMALL, 256), (MEDIUM, 512), (ORIGINAL, 1024)])
@@ -99,7 +99,7 @@ def test_the_published_models_have_three_layers_of_the_published_size(config: Mo
 def test_one_direction_halves_the_layers(direction: Direction) -> None:
     one_way = replace(SMALL, reads=direction)
     assert one_way.direction_names == (direction,)
-    assert (one_way.directions, one_way.dim, one_way.num_layers) == (1, 128, 3)
+    assert (one_way.num_directions, one_way.dim, one_way.num_layers) == (1, 128, 3)
 
 
 @patiently
@@ -118,7 +118,7 @@ def test_tensor_shapes_are_those_of_the_network(config: ModelConfig) -> None:
 @patiently
 @given(configs())
 def test_parameters_count_what_the_network_holds(config: ModelConfig) -> None:
-    assert config.parameters == sum(parameter.numel() for parameter in BiLM(config).parameters())
+    assert config.num_parameters == sum(parameter.numel() for parameter in BiLM(config).parameters())
 
 
 def test_a_config_cannot_be_changed() -> None:

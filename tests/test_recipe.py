@@ -36,16 +36,16 @@ def test_every_recipe_that_comes_with_elmore_is_read_and_survives_json(name):
 )
 def test_sizes_have_exactly_the_published_numbers_of_parameters(name, shape, parameters):
     assert read_recipe(name, Recipe).model == shape
-    assert shape.parameters == parameters
+    assert shape.num_parameters == parameters
 
 
 def test_the_original_recipe_is_the_papers():
     training = read_recipe("original", Recipe).training
-    assert (training.optimizer, training.learning_rate, training.clip) == ("adagrad", 0.2, 10.0)
-    assert (training.epochs, training.rows, training.window) == (10.0, 384, 20)
+    assert (training.optimizer, training.learning_rate, training.gradient_clip) == ("adagrad", 0.2, 10.0)
+    assert (training.epochs, training.batch_size, training.window) == (10.0, 384, 20)
     assert (training.negatives, training.dropout) == (8192, 0.1)
     # A constant rate.
-    assert (training.warmup, training.final_rate) == (0, 1.0)
+    assert (training.warmup_steps, training.final_rate) == (0, 1.0)
 
 
 def test_the_recipe_of_the_model_inside_is_the_one_it_was_trained_by():
@@ -53,7 +53,7 @@ def test_the_recipe_of_the_model_inside_is_the_one_it_was_trained_by():
     training = json.loads(card.read_text())["extra"]["training"]
     recipe = read_fields(Recipe, training["recipe"])
     assert recipe == read_recipe("elmore-en", Recipe)
-    assert training["steps"] * recipe.training.rows * recipe.training.window == training["words_read"]
+    assert training["steps"] * recipe.training.batch_size * recipe.training.window == training["words_read"]
 
 
 def test_a_file_names_only_what_differs(tmp_path):
@@ -103,22 +103,22 @@ class TestTheCommandLine:
 
 WRONG = [
     ({"training.learning_rates": "1"}, "unknown field training.learning_rates; known are epochs, steps"),
-    ({"trainings.rows": "1"}, "unknown section trainings; this recipe has [model], [training]"),
+    ({"trainings.batch_size": "1"}, "unknown section trainings; this recipe has [model], [training]"),
     ({"model.cells": "1"}, "unknown field model.cells; known are characters, n_words"),
     ({"model.characters.highways": "1"}, "unknown field model.characters.highways; known are alphabet"),
     ({"base": "small"}, "unknown section base"),
     ({"model": "3"}, "model is 3; it must be a table"),
     ({"training": "3"}, "training is 3; it must be a table"),
-    ({"training.rows": "1", "training.rows.x": "1"}, "rows is 1; it must be a table"),
-    ({"training.rows": "many"}, "training.rows is 'many'; it must be a whole number"),
-    ({"training.rows": "1.5"}, "training.rows is 1.5"),
-    ({"training.rows": "true"}, "training.rows is True"),
-    ({"training.rows": "0"}, "training.rows is 0; it must be a whole number, at least 1"),
+    ({"training.batch_size": "1", "training.batch_size.x": "1"}, "batch_size is 1; it must be a table"),
+    ({"training.batch_size": "many"}, "training.batch_size is 'many'; it must be a whole number"),
+    ({"training.batch_size": "1.5"}, "training.batch_size is 1.5"),
+    ({"training.batch_size": "true"}, "training.batch_size is True"),
+    ({"training.batch_size": "0"}, "training.batch_size is 0; it must be a whole number, at least 1"),
     ({"training.window": "0"}, "training.window is 0"),
-    ({"training.accumulate": "0"}, "training.accumulate is 0"),
+    ({"training.gradient_accumulation": "0"}, "training.gradient_accumulation is 0"),
     ({"training.steps": "-1"}, "training.steps is -1"),
     ({"training.negatives": "-1"}, "training.negatives is -1"),
-    ({"training.warmup": "-1"}, "training.warmup is -1"),
+    ({"training.warmup_steps": "-1"}, "training.warmup_steps is -1"),
     ({"training.seed": "-1"}, "training.seed is -1"),
     ({"training.seed": "4294967296"}, "training.seed is 4294967296"),
     ({"training.epochs": "0"}, "training.epochs is 0; it must be a number above 0"),
@@ -126,7 +126,7 @@ WRONG = [
     ({"training.epochs": "1" + 400 * "0"}, "training.epochs is too large"),
     ({"training.learning_rate": "nan"}, "training.learning_rate is nan"),
     ({"training.learning_rate": "'0.1'"}, "training.learning_rate is '0.1'; it must be a number"),
-    ({"training.clip": "-2"}, "training.clip is -2"),
+    ({"training.gradient_clip": "-2"}, "training.gradient_clip is -2"),
     ({"training.dropout": "1"}, "training.dropout is 1; it must be a number from 0 to 0.95"),
     ({"training.final_rate": "1.1"}, "training.final_rate is 1.1"),
     ({"training.weight_decay": "-0.1"}, "training.weight_decay is -0.1"),
@@ -151,8 +151,8 @@ def test_a_wrong_field_is_refused_by_its_name(fields, complaint):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"rows 64", "mine.toml: not TOML: Expected '='"),
-        (b"[training]\nrows = 1\nrows = 2\n", "mine.toml: not TOML"),
+        (b"batch_size 64", "mine.toml: not TOML: Expected '='"),
+        (b"[training]\nbatch_size = 1\nbatch_size = 2\n", "mine.toml: not TOML"),
         (b"\xff\xfe", "mine.toml: not TOML"),
         (b"[training]\nrow = 1\n", "mine.toml: unknown field training.row"),
         (b"[model]\ncell_dim = -1\n", "mine.toml: model.cell_dim is -1"),
@@ -176,20 +176,20 @@ def test_a_name_that_leads_nowhere_is_answered_with_those_that_do(name):
 
 class TestABase:
     def test_a_file_starts_from_the_recipe_it_names(self, tmp_path):
-        (tmp_path / "mine.toml").write_text('base = "medium"\n[training]\nrows = 7\n')
+        (tmp_path / "mine.toml").write_text('base = "medium"\n[training]\nbatch_size = 7\n')
         medium = read_recipe("medium", Recipe)
         mine = read_recipe(tmp_path / "mine.toml", Recipe)
-        assert mine == replace(medium, training=replace(medium.training, rows=7))
+        assert mine == replace(medium, training=replace(medium.training, batch_size=7))
 
     def test_epochs_count_over_the_steps_of_the_recipe_before(self, tmp_path):
         (tmp_path / "mine.toml").write_text('base = "tiny"\ntraining.epochs = 2\n')
         assert read_recipe(tmp_path / "mine.toml", Recipe).training.steps == 0
 
     def test_a_file_is_found_beside_the_one_that_names_it(self, tmp_path):
-        (tmp_path / "first.toml").write_text("training.rows = 7\ntraining.window = 3\n")
-        (tmp_path / "second.toml").write_text('base = "first.toml"\ntraining.rows = 8\n')
+        (tmp_path / "first.toml").write_text("training.batch_size = 7\ntraining.window = 3\n")
+        (tmp_path / "second.toml").write_text('base = "first.toml"\ntraining.batch_size = 8\n')
         training = read_recipe(tmp_path / "second.toml", Recipe).training
-        assert (training.rows, training.window) == (8, 3)
+        assert (training.batch_size, training.window) == (8, 3)
 
     @pytest.mark.parametrize(
         ("base", "complaint"),

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import torch
 
-from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE
 from elmore.devices import choose_device
 from elmore.model import load
 from elmore.scoring import perplexity
@@ -64,7 +64,7 @@ class Scorer:
 
     def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:
         found = perplexity(self._sentences(text), model=self.predictor, state=state)
-        how = {"rows": DEFAULT_PERPLEXITY_ROWS, "passage": DEFAULT_PASSAGE} if state == "carry" else {}
+        how = {"batch_size": DEFAULT_PERPLEXITY_BATCH_SIZE, "passage": DEFAULT_PASSAGE} if state == "carry" else {}
         numbers = {name: getattr(found, name) for name in ("tokens", "unknown", "forward", "backward", "mean")}
         return {**numbers, "state": state, **how}
 

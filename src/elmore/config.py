@@ -58,7 +58,7 @@ class CharacterConfig:
 class ModelConfig:
     """The shape of a biLM.
 
-    >>> ModelConfig().parameters  # the published "original" model
+    >>> ModelConfig().num_parameters  # the published "original" model
     93600848
     >>> SMALL.dim, SMALL.num_layers
     (256, 3)
@@ -116,13 +116,13 @@ class ModelConfig:
         return ("forward", "backward") if self.reads == "both" else (self.reads,)
 
     @property
-    def directions(self) -> int:
+    def num_directions(self) -> int:
         return len(self.direction_names)
 
     @property
     def dim(self) -> int:
         """The size of a token's vector in every layer."""
-        return self.directions * self.vector_dim
+        return self.num_directions * self.vector_dim
 
     @property
     def num_layers(self) -> int:
@@ -130,7 +130,7 @@ class ModelConfig:
         return 1 + self.lstm_layers
 
     @property
-    def parameters(self) -> int:
+    def num_parameters(self) -> int:
         """How many numbers the model stores, without softmax."""
         total = 0
         for shape in tensor_shapes(self).values():
@@ -180,9 +180,9 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         shapes["words.projection.weight"] = (config.vector_dim, config.token_features)
         shapes["words.projection.bias"] = (config.vector_dim,)
     for layer in range(config.lstm_layers):
-        shapes[f"lstm.{layer}.input"] = (config.directions, config.vector_dim, 4 * config.cell_dim)
-        shapes[f"lstm.{layer}.recurrent"] = (config.directions, config.vector_dim, 4 * config.cell_dim)
-        shapes[f"lstm.{layer}.bias"] = (config.directions, 4 * config.cell_dim)
+        shapes[f"lstm.{layer}.input"] = (config.num_directions, config.vector_dim, 4 * config.cell_dim)
+        shapes[f"lstm.{layer}.recurrent"] = (config.num_directions, config.vector_dim, 4 * config.cell_dim)
+        shapes[f"lstm.{layer}.bias"] = (config.num_directions, 4 * config.cell_dim)
         if config.lstm_projection:
-            shapes[f"lstm.{layer}.projection"] = (config.directions, config.cell_dim, config.vector_dim)
+            shapes[f"lstm.{layer}.projection"] = (config.num_directions, config.cell_dim, config.vector_dim)
     return shapes

@@ -14,11 +14,11 @@ DEFAULT_STATE: StateName = "fixed"
 DEFAULT_DTYPE: DtypeName = "float32"
 DEFAULT_COMPUTE: ComputeName = "float32"
 DEFAULT_BATCH_TOKENS = 2048
-DEFAULT_CARRY_ROWS = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
+DEFAULT_CARRY_BATCH_SIZE = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
 
 # Perplexity: of a text that is read as in training, on from sentence to sentence.
 DEFAULT_PERPLEXITY_STATE: StateName = "carry"
-DEFAULT_PERPLEXITY_ROWS = 64
+DEFAULT_PERPLEXITY_BATCH_SIZE = 64
 # Where a row takes up another passage, it knows nothing of what it reads: in short ones documents seem less likely.
 DEFAULT_PASSAGE = 256  # sentences
 

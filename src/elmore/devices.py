@@ -24,7 +24,7 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
     try:
         device = torch.device(asked or default_device())
         if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", _own_gpu())
+            device = torch.device("cuda", _local_gpu())
         # Only work on it tells whether it is there.
         torch.empty(0, device=device)
     # Torch has no exception of its own for a device that it does not know, or was not built for.
@@ -58,14 +58,14 @@ def allow_forked_process(device: torch.device = CPU) -> None:
     torch.set_num_threads(1)
 
 
-def _own_gpu() -> int:
-    own, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if own >= gpus > 0:
+def _local_gpu() -> int:
+    local_rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local_rank >= gpus > 0:
         raise InputError(
-            f"process {own + 1} of this host has no GPU of its own, for there are only {gpus}; start as many processes "
-            "as there are GPUs, or stay on the CPU: --device cpu"
+            f"process {local_rank + 1} of this host has no GPU of its own, for there are only {gpus}; start as many "
+            "processes as there are GPUs, or stay on the CPU: --device cpu"
         )
-    return own
+    return local_rank
 
 
 def usable_devices() -> list[str]:

@@ -115,18 +115,18 @@ def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
         raise InputError(f"{where or 'this'} is {_shown(values)}; it must be a table of fields")
     declared = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
     if unknown := sorted(str(name) for name in values.keys() - declared.keys()):
-        raise InputError(f"unknown field {_place(where, shortened(unknown))}; known are {', '.join(declared)}")
+        raise InputError(f"unknown field {_dotted_name(where, shortened(unknown))}; known are {', '.join(declared)}")
     kinds = get_type_hints(cls)
     given: dict[str, Any] = {}
     for name, value in values.items():
         one = declared[name]
-        before = getattr(base, name) if base is not None else None if one.default is MISSING else one.default
+        default = getattr(base, name) if base is not None else None if one.default is MISSING else one.default
         limits = _limits(one)
-        given[name] = _read_value(kinds[name], value, before, _place(where, name), limits)
+        given[name] = _read_value(kinds[name], value, default, _dotted_name(where, name), limits)
         if limits.instead_of and limits.instead_of not in values:
             given[limits.instead_of] = declared[limits.instead_of].default
     if base is None and (missing := [name for name, one in declared.items() if name not in given and _is_needed(one)]):
-        raise InputError(f"{_place(where, missing[0])} is missing")
+        raise InputError(f"{_dotted_name(where, missing[0])} is missing")
     if where:
         with error_context(where):
             return _made(cls, base, given)
@@ -137,23 +137,23 @@ def _made(cls: type[T], base: T | None, given: Mapping[str, Any]) -> T:
     return cls(**given) if base is None else replace(base, **given)  # type: ignore[type-var]
 
 
-def _read_value(kind: Any, value: Any, before: Any, name: str, limits: Limits) -> Any:
+def _read_value(kind: Any, value: Any, default: Any, name: str, limits: Limits) -> Any:
     """The value as its type has it: a list as a tuple, a whole number as a float where one is meant."""
     inner, optional = _without_none(kind)
     if optional and (value is None or value is False):
         return None
     if is_dataclass(inner):
         # What Python code gives is made already; what files hold lies over what was there before.
-        return value if isinstance(value, inner) else _read(inner, value, before, name)  # type: ignore[arg-type]
+        return value if isinstance(value, inner) else _read(inner, value, default, name)  # type: ignore[arg-type]
     part = get_args(inner)[0] if get_origin(inner) is tuple else None
     if is_dataclass(part) and isinstance(value, list | tuple):
         return tuple(_read_value(part, one, None, f"{name}[{number}]", limits) for number, one in enumerate(value))
     part = get_args(inner)[1] if get_origin(inner) is Mapping else None
     if is_dataclass(part) and isinstance(value, Mapping):
-        return {key: _read_value(part, one, None, _place(name, str(key)), limits) for key, one in value.items()}
+        return {key: _read_value(part, one, None, _dotted_name(name, str(key)), limits) for key, one in value.items()}
     try:
-        found = _converted(inner, value)
-        fits = not isinstance(found, int | float) or limits.allow(found)
+        converted = _converted(inner, value)
+        fits = not isinstance(converted, int | float) or limits.allow(converted)
     except OverflowError:
         raise InputError(f"{name} is too large a number") from None
     except _UnfitError:
@@ -161,7 +161,7 @@ def _read_value(kind: Any, value: Any, before: Any, name: str, limits: Limits) -
     if not fits:
         must_be = limits.must_be or f"{_in_words(inner)}{limits}"
         raise InputError(f"{name} is {_shown(value)}; it must be {must_be}{', or false for none' if optional else ''}")
-    return found
+    return converted
 
 
 class _UnfitError(Exception):
@@ -216,16 +216,16 @@ def _without_none(kind: Any) -> tuple[Any, bool]:
     return inner, len(parts) > 1
 
 
-def _limits(one: Field[Any]) -> Limits:
-    limits: Limits = one.metadata.get("limits", Limits())
+def _limits(declared: Field[Any]) -> Limits:
+    limits: Limits = declared.metadata.get("limits", Limits())
     return limits
 
 
-def _is_needed(one: Field[Any]) -> bool:
-    return one.default is MISSING and one.default_factory is MISSING
+def _is_needed(declared: Field[Any]) -> bool:
+    return declared.default is MISSING and declared.default_factory is MISSING
 
 
-def _place(where: str, name: str) -> str:
+def _dotted_name(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 

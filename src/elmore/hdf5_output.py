@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Hdf5Output:
     """A file being written, dataset by dataset."""
 
-    def __init__(self, file: h5py.File, disk: "_PatientFile") -> None:
+    def __init__(self, file: h5py.File, disk: "_DeferredErrorFile") -> None:
         self.file = file
         self._disk = disk
 
@@ -40,7 +40,7 @@ class Hdf5Output:
 @contextmanager
 def new_hdf5(path: Path, *, libver: tuple[str, str] | None = None) -> Iterator[Hdf5Output]:
     """Open a new file, and close it; after that it is on the disk, or an error says why not."""
-    with _PatientFile(path) as disk:
+    with _DeferredErrorFile(path) as disk:
         try:
             with h5py.File(disk, "w", libver=libver) as file:
                 yield Hdf5Output(file, disk)
@@ -50,7 +50,7 @@ def new_hdf5(path: Path, *, libver: tuple[str, str] | None = None) -> Iterator[H
                 raise disk.failure
 
 
-class _PatientFile(io.RawIOBase):
+class _DeferredErrorFile(io.RawIOBase):
     """A file on which no write ever fails, as far as the writer can tell."""
 
     def __init__(self, path: Path) -> None:

@@ -43,7 +43,7 @@ class Model:
     speller: Speller
     start: State  # one row: the fixed state from which every sentence is read
     card: Card
-    characters: Mapping[str, int] | None = None
+    character_vocabulary: Mapping[str, int] | None = None
     softmax: Callable[[], Mapping[str, Tensor]] | None = None  # read when called
     mixes: Mapping[str, Tensor] | None = None  # what a task learnt about the layers, where the source has it
 
@@ -55,7 +55,7 @@ class Model:
         """
         config = self.config
         device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
-        sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.parameters:,}"
+        sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.num_parameters:,}"
         return f"Model({self.card.name or self.card.source!r}, {sizes}{device})"
 
     def _repr_html_(self) -> str:
@@ -64,7 +64,7 @@ class Model:
             "description": card.description,
             "licence": card.licence,
             "layers": f"{config.num_layers} of {config.dim}",
-            "parameters": f"{config.parameters:,}",
+            "parameters": f"{config.num_parameters:,}",
             "device": self.device,
             "source": card.source,
         }
@@ -110,7 +110,7 @@ class Model:
             config=self.config,
             tensors={name: tensor.detach().float().cpu() for name, tensor in self.network.state_dict().items()},
             vocabulary=self.vocabulary,
-            characters=self.characters,
+            character_vocabulary=self.character_vocabulary,
             start={"h": self.start.h[:, :, 0].cpu(), "c": self.start.c[:, :, 0].cpu()} if warm else None,
             softmax=self.softmax,
             mixes=self.mixes,
@@ -121,13 +121,13 @@ class Model:
 def load(
     name: str | Path | None = None,
     *,
-    options: str | Path | None = None,
-    weights: str | Path | None = None,
+    options_file: str | Path | None = None,
+    weight_file: str | Path | None = None,
     vocabulary: str | Path | None = None,
     token_embeddings: str | Path | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
-    """Load any ELMo model: a folder, an archive, a file, an address, a known name; or `options` and `weights` apart.
+    """Load any ELMo model: a folder, an archive, a file, an address, a known name; or `options_file` and `weight_file`.
 
     The format is recognised by itself. `vocabulary` is a file with a word a line, for models that came without theirs;
     `token_embeddings` is a file of precomputed word vectors for that vocabulary, which replaces the character encoder.
@@ -136,12 +136,12 @@ def load(
     32
     """
     allow_forked_process()
-    if name == TINY_NAME and options is None and weights is None:
+    if name == TINY_NAME and options_file is None and weight_file is None:
         checkpoint = tiny_checkpoint()
         if vocabulary is not None:
             checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
     else:
-        location = _find_model(name, options, weights)
+        location = _find_model(name, options_file, weight_file)
         container: Container = (
             open_container(location.path) if location.path is not None else FileContainer(location.files)
         )
@@ -201,10 +201,12 @@ def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None
         network, start = _moved(network, device), start.to(device)
     return Model(
         network=network,
-        speller=Speller(checkpoint.config, vocabulary=checkpoint.vocabulary, characters=checkpoint.characters),
+        speller=Speller(
+            checkpoint.config, vocabulary=checkpoint.vocabulary, character_vocabulary=checkpoint.character_vocabulary
+        ),
         start=start,
         card=checkpoint.card,
-        characters=checkpoint.characters,
+        character_vocabulary=checkpoint.character_vocabulary,
         softmax=None if checkpoint.softmax is None else partial(_dequantized, checkpoint.softmax),
         mixes=checkpoint.mixes,
     )
@@ -221,9 +223,11 @@ def _moved(network: BiLM, device: torch.device) -> BiLM:
         raise OutOfMemory(f"the model does not fit into the memory of {device}; take another device") from None
 
 
-def _find_model(name: str | Path | None, options: str | Path | None, weights: str | Path | None) -> ModelLocation:
-    if options is None and weights is None:
+def _find_model(
+    name: str | Path | None, options_file: str | Path | None, weight_file: str | Path | None
+) -> ModelLocation:
+    if options_file is None and weight_file is None:
         return find(name)
-    if name is not None or options is None or weights is None:
-        raise InputError("give a model's name, or both options and weights")
-    return find_pair(options, weights)
+    if name is not None or options_file is None or weight_file is None:
+        raise InputError("give a model's name, or both its options file and its weight file")
+    return find_pair(options_file, weight_file)

@@ -57,10 +57,10 @@ def progress_bar(
 
     with _bar(Console(stderr=True)) as bar:
         task = bar.add_task(title, total=total or total_bytes, tokens=0, speed=0.0)
-        yield _Shown(bar, task, by_bytes=total is None)
+        yield _ShownProgress(bar, task, by_bytes=total is None)
 
 
-class _Shown(Progress):
+class _ShownProgress(Progress):
     def __init__(self, bar: "RichProgress", task: "TaskID", *, by_bytes: bool) -> None:
         self._bar, self._task, self._by_bytes = bar, task, by_bytes
         self._started = monotonic()

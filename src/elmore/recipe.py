@@ -2,12 +2,12 @@
 
 A kind of recipe is a frozen dataclass whose fields are its sections, which are frozen dataclasses too (`fields` says
 what they may hold): pre-training has `[model]` and `[training]` (`pretraining/recipe.py`). A file names only what
-differs from the defaults, or from another recipe that it starts from; `--training.rows 64` overrides both. TOML has no
-word for nothing, so a model without clips says so with `false`: `cell_clip = false`.
+differs from the defaults, or from another recipe that it starts from; `--training.batch_size 64` overrides both. TOML
+has no word for nothing, so a model without clips says so with `false`: `cell_clip = false`.
 
     base = "medium"          # a recipe that comes with Elmore, or another file
     [training]
-    rows = 256
+    batch_size = 256
 """
 
 import tomllib
@@ -27,7 +27,7 @@ def read_recipe(name: str | Path, kind: type[R]) -> R:
     """Read a recipe of this kind: a TOML file, or the name of one that comes with Elmore.
 
     >>> from elmore.pretraining.recipe import Recipe
-    >>> read_recipe("medium", Recipe).training.rows
+    >>> read_recipe("medium", Recipe).training.batch_size
     512
     """
     return _read_recipe(name, kind, seen=())
@@ -37,7 +37,7 @@ def override(recipe: R, changes: Mapping[str, Any]) -> R:
     """A recipe with single fields changed, by names and values as the command line has them, or by plain values.
 
     >>> from elmore.pretraining.recipe import Recipe
-    >>> override(Recipe(), {"training.rows": "64", "model.cell_dim": 512}).training.rows
+    >>> override(Recipe(), {"training.batch_size": "64", "model.cell_dim": 512}).training.batch_size
     64
     """
     values: dict[str, Any] = {}

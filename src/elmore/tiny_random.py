@@ -6,6 +6,7 @@ machine.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.formats import Card, Checkpoint
@@ -21,15 +22,6 @@ CONFIG = ModelConfig(
 
 def tiny_checkpoint() -> Checkpoint:
     """The tiny model, made anew."""
-    # RandomState, because its stream is frozen for good; newer generators may change between versions of NumPy.
-    random = np.random.RandomState(2018)
-    tensors = {}
-    for name, shape in tensor_shapes(CONFIG).items():
-        # Roughly what keeps a signal alive through a layer, so that context visibly moves the vectors.
-        spread = (
-            1.0 if name == "words.characters" else 1.5 / np.sqrt(np.prod(shape[1:-1]) if len(shape) > 2 else shape[-1])
-        )
-        tensors[name] = torch.from_numpy(random.normal(scale=spread, size=shape).astype(np.float32))
     card = Card(
         name=NAME,
         description="Random weights, never trained: its vectors mean nothing. For trying things out.",
@@ -37,4 +29,17 @@ def tiny_checkpoint() -> Checkpoint:
         source="written by elmore itself",
         format="built in",
     )
-    return Checkpoint(config=CONFIG, tensors=tensors, card=card)
+    # Above 1, so that context visibly moves the vectors.
+    return Checkpoint(config=CONFIG, tensors=random_tensors(CONFIG, seed=2018, gain=1.5), card=card)
+
+
+def random_tensors(config: ModelConfig, *, seed: int, gain: float) -> dict[str, Tensor]:
+    """All tensors of a model of this shape; with a gain of about 1 a signal stays alive through a layer."""
+    # RandomState, because its stream is frozen for good; newer generators may change between versions of NumPy.
+    random = np.random.RandomState(seed)
+    tensors = {}
+    for name, shape in tensor_shapes(config).items():
+        fan_in = np.prod(shape[1:-1]) if len(shape) > 2 else shape[-1]
+        scale = 1.0 if name == "words.characters" else gain / np.sqrt(fan_in)
+        tensors[name] = torch.from_numpy(random.normal(scale=scale, size=shape).astype(np.float32))
+    return tensors

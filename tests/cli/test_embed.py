@@ -242,7 +242,7 @@ def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path
         (["--device", "gpu"], "the device 'gpu' cannot be used here"),
         (["--model", "no-such-model"], "no-such-model: no such file or folder, and no model of that name"),
         (["--model", "text.txt"], "text.txt: no model of a known format"),
-        (["--options-file", "a.json"], "give a model's name, or both options and weights"),
+        (["--options-file", "a.json"], "give a model's name, or both its options file and its weight file"),
         (["--forget-sentences"], "--forget-sentences and --use-sentence-keys belong to --layout allennlp"),
         (["--tokenized", "--input-format", "fasta"], "--tokenized and --input-format fasta contradict each other"),
         (["--layout", "allennlp", "-o", "v.npz"], "v.npz: the layout of AllenNLP is one of HDF5 files"),

@@ -226,16 +226,19 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
         (["-o", "{finished}"], "holds a run already; go on with it by --resume"),
         (["--resume", "{new}"], "no run to go on with; start one with -o"),
         (["--resume", "{finished}", "--recipe", "tiny"], "a run that goes on keeps its recipe"),
-        (["--resume", "{finished}", "--training.rows", "8"], "training.rows cannot be changed in a run that goes on"),
+        (
+            ["--resume", "{finished}", "--training.batch_size", "8"],
+            "training.batch_size cannot be changed in a run that goes on",
+        ),
         (["--resume", "{finished}", "--seed", "8"], "training.seed cannot be changed in a run that goes on"),
         (["-o", "{new}", "--init", "{finished}/model", "--model.cell_dim", "4"], "the shape comes with the model"),
         (["-o", "{new}", "--init", "nowhere"], "nowhere"),
         (["-o", "{new}", "--rows", "8"], "'--rows' is no option of pretrain"),
-        (["-o", "{new}", "--training.rows"], "--training.rows needs a value"),
+        (["-o", "{new}", "--training.batch_size"], "--training.batch_size needs a value"),
         (["-o", "{new}", "--training.row", "8"], "unknown field training.row"),
         (["-o", "{new}", "--recipe", "huge"], "recipes that come with Elmore: "),
         (["-o", "{new}", "--device", "abacus"], "the device 'abacus' cannot be used here"),
-        (["-o", "{new}", "--training.rows", "100000", "--training.negatives", "0"], "too few for 100000 rows"),
+        (["-o", "{new}", "--training.batch_size", "100000", "--training.negatives", "0"], "too few for 100000 rows"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_line_and_nothing_is_written(

@@ -33,16 +33,16 @@ def run(*arguments: object):
 
 class TestPerplexity:
     def test_json_has_every_figure_and_how_it_was_made(self, model: Path, data: Path) -> None:
-        result = run("perplexity", "--model", model, data, "--tokenized", "--rows", 1, "--passage", 1, "--json")
+        result = run("perplexity", "--model", model, data, "--tokenized", "--batch-size", 1, "--passage", 1, "--json")
         assert result.exit_code == 0, result.output
         facts = json.loads(result.stdout)
         expected = json.loads((model / "expected_perplexity.json").read_text())["batch_size_1"]
         assert facts["mean"] == pytest.approx(expected, rel=1e-6)
-        assert {name: facts[name] for name in ("tokens", "sentences", "state", "rows", "passage")} == {
+        assert {name: facts[name] for name in ("tokens", "sentences", "state", "batch_size", "passage")} == {
             "tokens": 139,
             "sentences": 5,
             "state": "carry",
-            "rows": 1,
+            "batch_size": 1,
             "passage": 1,
         }
 
@@ -61,7 +61,7 @@ class TestPerplexity:
         )
         facts = json.loads(result.stdout)
         assert (facts["tokens"], facts["state"], facts["first_words"]) == (5, "fixed", 1)
-        assert "rows" not in facts
+        assert "batch_size" not in facts
 
     def test_several_files_are_one_text_and_blank_lines_are_none(self, model: Path, data: Path, tmp_path: Path) -> None:
         lines = data.read_text().splitlines()
@@ -118,7 +118,7 @@ class TestPerplexity:
         command = program.get_command(None, "perplexity")
         ours = {parameter.name: parameter.get_default(click.Context(command)) for parameter in command.params}
         theirs = inspect.signature(perplexity).parameters
-        for name in ("state", "rows", "passage"):
+        for name in ("state", "batch_size", "passage"):
             assert ours[name] == theirs[name].default
 
     def test_a_model_without_softmax_is_an_error(self, data: Path) -> None:

@@ -29,14 +29,14 @@ FACTS = {
 def folder(tmp_path: Path) -> Path:
     """<S> b a </S> <S> b </S> to train on, <S> a </S> held out; `a` is in no vocabulary."""
     writer = CorpusWriter(tmp_path)
-    with writer.stream("train.bin") as train, writer.stream("heldout.bin") as heldout:
+    with writer.open_stream("train.bin") as train, writer.open_stream("heldout.bin") as heldout:
         train.append(np.array([2, 3, 0, 2], dtype=np.uint32))
         heldout.append(np.array([3, 0], dtype=np.uint32))
         train.append(np.array([0], dtype=np.uint32))
-    writer.words("types.txt", ["<S>", "</S>", "b", "a"])
-    writer.words("vocabulary.txt", ["<S>", "</S>", "<UNK>", "b"])
-    writer.numbers("classes.bin", np.array([0, 1, 3, 2]), "<u4")
-    writer.manifest(FACTS)
+    writer.write_words("types.txt", ["<S>", "</S>", "b", "a"])
+    writer.write_words("vocabulary.txt", ["<S>", "</S>", "<UNK>", "b"])
+    writer.write_array("classes.bin", np.array([0, 1, 3, 2]), "<u4")
+    writer.write_manifest(FACTS)
     return tmp_path
 
 

@@ -70,11 +70,11 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path, unfrozen: bool)
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     on_the_cpu = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    team = [
+    processes = [
         subprocess.Popen([sys.executable, __file__, str(rank), port, str(int(unfrozen)), str(tmp_path)], env=on_the_cpu)
         for rank in range(2)
     ]
-    assert [process.wait(timeout=600) for process in team] == [0, 0]
+    assert [process.wait(timeout=600) for process in processes] == [0, 0]
     alone = Task(unfrozen=unfrozen)
     alone(SENTENCES).backward()
     expected = gradients(alone)

@@ -12,7 +12,7 @@ import torch
 
 from elmore import Embedder, open_vectors
 from elmore.embedding import job as jobs
-from elmore.embedding.job import EmbedJob, EmbedSummary, unfinished_work
+from elmore.embedding.job import EmbedJob, EmbedSummary, work_folder
 from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.embedding.warm_start import with_warm_start
 from elmore.errors import InputError, NotFound
@@ -114,7 +114,7 @@ def test_a_carried_state_starts_over_and_leaves_another_jobs_work_alone(text, ta
     carrying = replace(resumable, state="carry", batch_size=7)
     with pytest.raises(InputError, match="carried_rows was null and is now 7"):
         run(carrying, tiny, target)
-    assert unfinished_work(target).exists()
+    assert work_folder(target).exists()
     assert run(replace(carrying, fresh=True), tiny, target).resumed_after == 0
     words = [line.split() for line in text.read_text().splitlines()]
     expected = tiny.encode(words, state="carry", batch_size=7)
@@ -134,7 +134,7 @@ def test_blank_lines_are_refused_where_the_layout_has_no_place_for_them(text, tm
     text.write_text("One .\n\nTwo .\n")
     with pytest.raises(InputError, match=r"text\.txt, line 2: a blank line"):
         run(EmbedJob(sources=(str(text),), input_format="tokenized", layout="allennlp"), tiny, target)
-    assert not unfinished_work(target).exists()
+    assert not work_folder(target).exists()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_another_input_from_a_pipe_is_refused(text, target, tiny, monkeypatch, p
     pipe(change(text.read_text()))
     with pytest.raises(InputError, match=r"standard input: has changed since its first \d+ sentences were read"):
         run(job, tiny, target)
-    assert unfinished_work(target).exists()
+    assert work_folder(target).exists()
 
 
 def test_the_first_commit_comes_with_the_first_batch_that_ends_a_second_later(text, target, tiny, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.embedding.vectors import open_vectors
 from elmore.errors import ElmoreError, FormatError, InputError, NotFound
 
-KINDS = [".h5", ".npz", ".parquet"]
+VECTOR_FORMATS = [".h5", ".npz", ".parquet"]
 SENTENCES = [["The", "cat"], [], ["and", "/", "or"], ["same"], ["same"], ["end"]]
 
 JOB = {"model": "tiny", "model_sha256": "a1", "input": ["text.txt"], "layers": "average", "text": {"language": "en"}}
@@ -23,14 +23,14 @@ any_word = st.text(st.characters(codec=None, exclude_categories=()), max_size=5)
 utf8_word = st.text(st.characters(codec="utf-8"), max_size=5)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=VECTOR_FORMATS)
 def written(request, spooled, tmp_path: Path) -> Path:
     path = tmp_path / f"vectors{request.param}"
     sink_for(path).write(spooled(SENTENCES), path)
     return path
 
 
-@pytest.mark.parametrize("suffix", KINDS)
+@pytest.mark.parametrize("suffix", VECTOR_FORMATS)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_whatever_is_written_is_read_back(suffix: str, data: st.DataObject) -> None:
@@ -233,7 +233,7 @@ def test_a_newer_layout_is_refused_with_advice(spooled, tmp_path: Path, monkeypa
         open_vectors(path)
 
 
-@pytest.mark.parametrize("suffix", KINDS)
+@pytest.mark.parametrize("suffix", VECTOR_FORMATS)
 def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(spooled, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"vectors{suffix}"
     sink_for(path).write(spooled(SENTENCES, labels=list("abcdef")), path)

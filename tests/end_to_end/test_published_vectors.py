@@ -46,7 +46,7 @@ def test_a_tensorflow_checkpoint_gives_the_vectors_that_tensorflow_gave(fixtures
     folder = fixtures / "bilm-tf-checkpoint"
     sentences = json.loads((folder / "sentences.json").read_text())
     expected = np.load(folder / "expected_embeddings.npz")
-    dumped = load(options=folder / "inference_options.json", weights=folder / "expected_weights.hdf5")
+    dumped = load(options_file=folder / "inference_options.json", weight_file=folder / "expected_weights.hdf5")
     for model in (Embedder.from_pretrained(folder), Embedder(dumped)):
         for number, vectors in enumerate(model.encode(sentences, layers="all")):
             np.testing.assert_allclose(vectors, expected[str(number)], **SAME)
@@ -138,7 +138,7 @@ def test_precomputed_token_embeddings_stand_in_for_the_characters(fixtures: Path
 def test_a_converted_model_gives_the_same_bits(fixtures: Path, tmp_path: Path, folder: str) -> None:
     original = load(fixtures / folder)
     for target in ("folder", "hdf5"):
-        if target == "hdf5" and original.config.directions == 1:
+        if target == "hdf5" and original.config.num_directions == 1:
             continue  # AllenNLP and bilm-tf read no one-way model; tests/formats/test_hdf5.py has the refusal
         save(original, tmp_path / target, format=target)
         assert load(tmp_path / target).fingerprint() == original.fingerprint()

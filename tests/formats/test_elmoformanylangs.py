@@ -71,7 +71,9 @@ def vectors(checkpoint: Checkpoint, sentences: list[list[str]]) -> list[Any]:
     """All layers of each sentence, boundaries left out, from a fresh state."""
     network = BiLM(checkpoint.config).requires_grad_(False)
     network.load_state_dict(dict(checkpoint.tensors))
-    speller = Speller(checkpoint.config, vocabulary=checkpoint.vocabulary, characters=checkpoint.characters)
+    speller = Speller(
+        checkpoint.config, vocabulary=checkpoint.vocabulary, character_vocabulary=checkpoint.character_vocabulary
+    )
     layers, _ = network(Batch.of(sentences, speller), State.zeros(checkpoint.config, len(sentences)))
     return [layers.stack()[:, row, : len(words)].numpy() for row, words in enumerate(sentences)]
 
@@ -147,7 +149,7 @@ def test_the_published_configuration_has_the_published_number_of_parameters() ->
         "char_emb_layer.embedding.weight": torch.empty(9, 0),
     }
     config = module._config(module._PUBLISHED, tables)
-    assert config.parameters == 94_066_752 + 100 * 7 + 50 * 9  # formats.md, section 11
+    assert config.num_parameters == 94_066_752 + 100 * 7 + 50 * 9  # formats.md, section 11
 
 
 def test_clips_come_from_the_configuration_and_biases_are_complete(model_folder: Path) -> None:
@@ -165,7 +167,7 @@ def test_dictionaries_are_read_as_the_original_reads_them(model_folder: Path) ->
     letters = ["a\tb", "\x85x", " \u2003", "d", "e", "f"]
     marks = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
     write_ids(model_folder / "char.dic", {key: number for number, key in enumerate([*letters, *marks])})
-    characters = read(model_folder).characters
+    characters = read(model_folder).character_vocabulary
     assert characters is not None
     assert list(characters)[:6] == ["a\tb", "x", "\u3000", "d", "e", "f"]
     assert list(characters.values()) == list(range(12))
@@ -215,7 +217,7 @@ def edit(path: Path, part: str, **changes: Any) -> None:
     [
         ("token_embedder", {"name": "lstm"}, "network.json: the token_embedder is of the kind lstm"),
         ("encoder", {"dim": "6"}, "network.json: dim is 6; it must be a whole number"),
-        ("encoder", {"projection_dim": None}, "network.json: projection_dim is None"),
+        ("encoder", {"projection_dim": None}, "network.json: projection_dim is missing"),
         ("encoder", {"dim": 5}, r"encoder.pkl, by network.json: forward_layer_0.input_linearity.weight has shape"),
         ("encoder", {"n_layers": 3}, "encoder.pkl, by network.json: forward_layer_2.* is missing"),
         ("encoder", {"n_layers": 10**15}, "encoder.pkl, by network.json: forward_layer_2.* is missing"),

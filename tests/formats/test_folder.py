@@ -46,7 +46,7 @@ def whole() -> Checkpoint:
         config=CONFIG,
         tensors={name: draw(*shape) for name, shape in tensor_shapes(CONFIG).items()},
         vocabulary=Vocabulary(WORDS),
-        characters={letter: row for row, letter in enumerate(["\n", "é", "\u2028", *MARKS])},
+        character_vocabulary={letter: row for row, letter in enumerate(["\n", "é", "\u2028", *MARKS])},
         start={"h": draw(2, 2, 4), "c": draw(2, 2, 6)},
         softmax=lambda: {"weight": draw(7, 4), "bias": draw(7)},
         mixes={"mixes.0.scalars": draw(3), "mixes.0.gamma": draw()},
@@ -85,7 +85,7 @@ def test_every_part_reads_back_as_it_was(written: Path, packed: bool) -> None:
     assert again.config == original.config
     assert_equal(again.tensors, original.tensors)
     assert again.vocabulary == original.vocabulary
-    assert again.characters == original.characters
+    assert again.character_vocabulary == original.character_vocabulary
     assert_equal(again.start, original.start)
     assert_equal(again.mixes, original.mixes)
     assert original.softmax is not None
@@ -102,7 +102,7 @@ def test_a_bare_model_has_only_the_files_it_needs(tmp_path: Path) -> None:
         "model.safetensors",
     ]
     again = read(tmp_path / "model")
-    assert (again.vocabulary, again.characters, again.start, again.softmax, again.mixes) == (None,) * 5
+    assert (again.vocabulary, again.character_vocabulary, again.start, again.softmax, again.mixes) == (None,) * 5
     assert again.card == tiny_checkpoint().card
 
 

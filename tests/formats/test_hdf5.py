@@ -323,7 +323,7 @@ def test_what_is_written_reads_back_bit_equal_or_is_refused(model: PublishedMode
         source = save(Path(place, "source"), model.options, model.weights, vocabulary=model.vocabulary)
         checkpoint = read(source)
         target = Path(place, "target")
-        if checkpoint.config.directions == 1:
+        if checkpoint.config.num_directions == 1:
             with pytest.raises(CannotExpress, match="a single direction"):
                 write_checkpoint(checkpoint, target, format="hdf5")
             assert not target.exists()

@@ -64,7 +64,7 @@ def parts(checkpoint: Checkpoint) -> dict[str, Tensor]:
 def test_all_parts_of_a_model(tmp_path: Path, tiny_model: Model, format_name: str) -> None:
     config = tiny_model.config
     random = torch.Generator().manual_seed(1)
-    state = (config.lstm_layers, config.directions)
+    state = (config.lstm_layers, config.num_directions)
     whole = replace(
         tiny_model.checkpoint(),
         softmax=lambda: {"weight": torch.randn(5, config.vector_dim, generator=random), "bias": torch.zeros(5)},

@@ -33,7 +33,7 @@ def empty_step(before: Tensor, *, gates: torch.dtype) -> LstmStep:
         torch.full((DIRECTIONS, 4, ROWS, CELLS), math.nan, dtype=gates, device=before.device),
     )
     step = LstmStep(*(part[:, 2] for part in whole))
-    step.before.copy_(before)
+    step.c_before.copy_(before)
     return step
 
 
@@ -49,10 +49,10 @@ def test_a_step_forth_is_as_the_equations_say(clip):
     step = empty_step(before, gates=torch.float64)
     cell_forward(x, r, bias, step, clip=clip)
     after, m = equations(x, r, bias, before, clip)
-    torch.testing.assert_close(step.after, after, rtol=1e-12, atol=0)
+    torch.testing.assert_close(step.c_after, after, rtol=1e-12, atol=0)
     torch.testing.assert_close(step.m, m, rtol=1e-12, atol=0)
-    assert torch.equal(step.before, before)
-    assert (step.after.abs() == clip).any() == (clip <= 1)
+    assert torch.equal(step.c_before, before)
+    assert (step.c_after.abs() == clip).any() == (clip <= 1)
 
 
 @pytest.mark.parametrize("clip", CLIPS)
@@ -74,12 +74,12 @@ def test_with_rounded_products_the_cells_stay_exact():
     x, r, bias, before = products(torch.float32)
     step = empty_step(before, gates=torch.bfloat16)
     cell_forward(x.bfloat16(), r.bfloat16(), bias, step, clip=3.0)
-    assert step.after.dtype == torch.float32
+    assert step.c_after.dtype == torch.float32
     after, m = equations(x.double(), r.double(), bias.double(), before.double(), 3.0)
-    torch.testing.assert_close(step.after.double(), after, rtol=0, atol=0.02)
+    torch.testing.assert_close(step.c_after.double(), after, rtol=0, atol=0.02)
     torch.testing.assert_close(step.m.double(), m, rtol=0, atol=0.02)
     # More than bfloat16 could hold.
-    assert not torch.equal(step.after, step.after.bfloat16().float())
+    assert not torch.equal(step.c_after, step.c_after.bfloat16().float())
 
 
 @needs_triton

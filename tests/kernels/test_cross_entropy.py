@@ -51,7 +51,7 @@ def plain(hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candida
 @pytest.mark.parametrize("at_once", [1, 50, 2**27])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_loss_and_gradients_are_torchs_however_the_positions_are_cut(sampled, at_once, monkeypatch):
-    monkeypatch.setitem(module.SCORES_AT_ONCE, "cpu", at_once)
+    monkeypatch.setitem(module.LOGITS_AT_ONCE, "cpu", at_once)
     hidden, targets, weight, bias = drawn()
     candidates = some_candidates(targets) if sampled else None
     loss = cross_entropy(hidden, targets, weight, bias, candidates)

@@ -52,18 +52,18 @@ def test_the_triton_kernels_find_the_same_values_places_and_gradients(lengths, w
     for row, own in enumerate(WIDTHS):
         matrix[row, own:] = 0
     matrix = matrix.flatten(1)
-    lasts = torch.tensor([width - own for own in WIDTHS], dtype=torch.int32)
+    last_positions = torch.tensor([width - own for own in WIDTHS], dtype=torch.int32)
     x = pad(whole_numbers(9, SIZE)[characters], (0, 0, 0, max(WIDTHS) - 1))
     d_values = whole_numbers(len(lengths), len(WIDTHS))
 
-    values, places, _ = pool(x, matrix, lasts, characters)
-    there = [part.to(DEVICE) for part in (x.to(dtype), matrix.to(dtype), lasts, characters)]
-    twin_values, twin_places, plan = triton_max_pooling.pool(*there)
+    values, argmax, _ = pool(x, matrix, last_positions, characters)
+    there = [part.to(DEVICE) for part in (x.to(dtype), matrix.to(dtype), last_positions, characters)]
+    twin_values, twin_argmax, plan = triton_max_pooling.pool(*there)
     assert torch.equal(twin_values.cpu().double(), values)
-    assert torch.equal(twin_places.cpu(), places)
+    assert torch.equal(twin_argmax.cpu(), argmax)
 
-    twin = triton_max_pooling.pool_backward(d_values.to(DEVICE, dtype), twin_places, *there[:2], plan)
-    for found, expected in zip(twin, pool_backward(d_values, places, x, matrix, ()), strict=True):
+    twin = triton_max_pooling.pool_backward(d_values.to(DEVICE, dtype), twin_argmax, *there[:2], plan)
+    for found, expected in zip(twin, pool_backward(d_values, argmax, x, matrix, ()), strict=True):
         assert torch.equal(found.cpu().double(), expected)
 
 

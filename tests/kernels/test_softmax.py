@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.kernels.softmax import normalize_
+from elmore.kernels.softmax import softmax_
 from triton_here import DEVICE, needs_triton
 
 CANDIDATES = 21
@@ -32,7 +32,7 @@ def test_probabilities_are_those_of_a_softmax_over_the_right_class_and_the_other
         if column < CANDIDATES:
             expected[row, column] = -torch.inf
     probabilities = scores.clone()
-    total = normalize_(probabilities, offsets, true, COLUMNS)
+    total = softmax_(probabilities, offsets, true, COLUMNS)
     torch.testing.assert_close(total, expected.logsumexp(1), rtol=1e-12, atol=0)
     torch.testing.assert_close(probabilities, expected.softmax(1)[:, :-1], rtol=1e-10, atol=0)
     assert probabilities[0, 0] == probabilities[1, -1] == probabilities[2, 7] == 0
@@ -40,16 +40,16 @@ def test_probabilities_are_those_of_a_softmax_over_the_right_class_and_the_other
 
 def test_where_the_right_class_is_the_only_candidate_it_has_all():
     scores = torch.tensor([[4.0]])
-    total = normalize_(scores, torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([0]))
+    total = softmax_(scores, torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([0]))
     assert scores.item() == 0
     assert total.item() == 2.0
 
 
 def test_rounded_scores_have_exact_sums():
     scores, offsets, true = drawn(torch.float32)
-    total = normalize_(scores.bfloat16(), offsets, true, COLUMNS)
+    total = softmax_(scores.bfloat16(), offsets, true, COLUMNS)
     assert total.dtype == torch.float32
-    torch.testing.assert_close(total, normalize_(scores.bfloat16().float(), offsets, true, COLUMNS))
+    torch.testing.assert_close(total, softmax_(scores.bfloat16().float(), offsets, true, COLUMNS))
 
 
 @needs_triton
@@ -61,7 +61,7 @@ def test_the_triton_kernel_does_the_same_in_one_block_and_in_several(block, dtyp
     monkeypatch.setattr(triton_softmax, "BLOCK", block)
     scores, offsets, true = drawn(torch.float32)
     ours, theirs = scores.to(dtype), scores.to(dtype).to(DEVICE, copy=True)
-    total = normalize_(ours, offsets, true, COLUMNS)
-    twin = triton_softmax.normalize_(theirs, *(part.to(DEVICE) for part in (offsets, true, COLUMNS)))
+    total = softmax_(ours, offsets, true, COLUMNS)
+    twin = triton_softmax.softmax_(theirs, *(part.to(DEVICE) for part in (offsets, true, COLUMNS)))
     torch.testing.assert_close(twin.cpu(), total, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(theirs.cpu(), ours, rtol=1e-4 if dtype == torch.float32 else 0.01, atol=1e-6)

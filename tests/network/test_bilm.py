@@ -19,6 +19,7 @@ from elmore.network.bilm import BiLM
 from elmore.network.state import State
 from elmore.text.batch import Batch
 from elmore.text.spelling import Speller
+from fixture_variants import VARIANTS, WORD_VARIANTS
 from fresh_network import fresh_network
 from one_way import DIRECTIONS, one_way_network, one_way_state
 from reference import CarriedRows, read_many_languages, read_published
@@ -223,21 +224,10 @@ def test_thirty_sentences_in_ten_carried_calls_are_those_of_the_originals(
             assert_close(layers[k][-1, 1:-1], np.concatenate([forward, backward], axis=-1), atol=5e-6)
 
 
-@pytest.mark.parametrize(
-    ("variant", "reads_words"),
-    [
-        ("no_projections", False),
-        ("proj_clip_without_projection", False),
-        ("three_layers_tight_clip", False),
-        ("one_layer", False),
-        ("unidirectional", False),
-        ("word_input", True),
-        ("unidirectional_one_layer_words", True),
-    ],
-)
-def test_every_variant_gives_the_vectors_of_bilm_tf(fixtures: Path, variant: str, reads_words: bool) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_gives_the_vectors_of_bilm_tf(fixtures: Path, variant: str) -> None:
     folder = fixtures / "variants" / variant
-    vocabulary = folder / "vocab.txt" if reads_words else None
+    vocabulary = folder / "vocab.txt" if variant in WORD_VARIANTS else None
     model = read_published(folder / "options.json", folder / "weights.hdf5", vocabulary)
     texts = json.loads((fixtures / "variants" / "sentences.json").read_text(encoding="utf-8"))
     layers, _ = Twin.of(model, dtype=torch.float32).read(texts)

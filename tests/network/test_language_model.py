@@ -93,7 +93,7 @@ BATCH = ("tokens_characters", "tokens_characters_reverse", "next_token_id", "nex
 
 def window(model: LanguageModel, *, rows: int = 3, steps: int = 5) -> tuple[WordInputs, torch.Tensor, torch.Tensor]:
     words = torch.randint(0, 261, (7, TINY.characters.max_characters))
-    shape = (model.config.directions, steps, rows)
+    shape = (model.config.num_directions, steps, rows)
     return WordInputs(words, None), torch.randint(0, 7, shape), torch.randint(0, len(model.softmax_bias), shape)
 
 

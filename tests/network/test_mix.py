@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmore.errors import InputError
 from elmore.network.layers import Layers
-from elmore.network.mix import LayerMix, Normalization, normalize_masked_batch, penalty
+from elmore.network.mix import LayerMix, Normalization, l2_penalty, normalize_masked_batch
 from reference import masked_batch_norm, mix, read_published
 from reference.strategies import patiently, seeds
 from reference.twin import Twin
@@ -185,7 +185,7 @@ def test_another_number_of_layers_is_refused(count: int) -> None:
 
 def test_the_penalty_is_on_the_scalars_alone_and_can_be_trained_against() -> None:
     own = LayerMix(3, scalars=[0.1, 0.3, 0.5], gamma=9.0)
-    loss = penalty(own, 0.5)
+    loss = l2_penalty(own, 0.5)
     assert loss.item() == pytest.approx(0.5 * (0.01 + 0.09 + 0.25))
     loss.backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(own.scalars.grad, torch.tensor([0.1, 0.3, 0.5]))
@@ -240,7 +240,7 @@ def test_mixes_are_those_of_bilm_tf_which_does_not(fixture_layers: Layers, fixtu
         for name, normalize in (("mix", None), ("mix_norm", "masked-batch")):
             own = LayerMix(3, **FIRST_MIX, normalize=normalize)  # type: ignore[arg-type]
             np.testing.assert_allclose(own(layers, mask).detach()[mask], expected[name][mask], rtol=0, atol=5e-6)
-            assert penalty(own, 0.5).item() == pytest.approx(expected["l2"][0])
+            assert l2_penalty(own, 0.5).item() == pytest.approx(expected["l2"][0])
         top = LayerMix(3, weights=[0, 0, 1], gamma=1.1)(layers, mask).detach()
         np.testing.assert_allclose(top[mask], expected["top"][mask], rtol=0, atol=5e-6)
 

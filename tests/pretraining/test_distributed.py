@@ -66,7 +66,7 @@ def test_one_process_speaks_for_all(together):
 
 
 def test_the_shards_are_everything_and_never_overlap(corpus):
-    plan = WindowPlan(rows=4, steps=5)
+    plan = WindowPlan(batch_size=4, length=5)
     whole = Windows(corpus.train, corpus.classes, plan)[3]
     shards = [Windows(corpus.train, corpus.classes, plan, rank=rank, processes=2)[3] for rank in range(2)]
     read = [shard.types[shard.inputs] for shard in shards]

@@ -13,7 +13,7 @@ from elmore.errors import InputError, InputWarning
 from elmore.formats import Card, Checkpoint
 from elmore.model import model_of, save
 from elmore.pretraining.events import Finished
-from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, reading_words
+from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, with_word_table
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.events import Evaluated, Progressed
 from small_runs import losses, of_kind, small_corpus, small_recipe, small_run
@@ -29,7 +29,7 @@ def domain(tmp_path_factory, corpus):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, corpus):
     """The folder of a model that has learnt a little."""
-    recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.03})
+    recipe = small_recipe(**{"training.steps": 60, "training.batch_size": 16, "training.learning_rate": 0.03})
     folder = tmp_path_factory.mktemp("runs") / "trained"
     return list(small_run(corpus, folder, recipe, checkpoint_every=100, hdf5=True))[-1]
 
@@ -105,7 +105,7 @@ def test_fine_tuning_that_was_stopped_goes_on_with_the_same_losses(domain, train
 
 def test_the_rate_rises_anew_when_everything_is_trained(domain, trained, tmp_path):
     run = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 6}), init=load(trained.hdf5))
-    rates = {event.step.number: event.step.rate for event in of_kind(Progressed, run)}
+    rates = {event.step.number: event.step.learning_rate for event in of_kind(Progressed, run)}
     assert rates[1] == rates[7] == 0.005
     assert rates[2] == rates[8] == 0.01
 
@@ -126,7 +126,7 @@ def replace_vocabulary(model, words):
 
 
 def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
-    wish = reading_words(recipe(), corpus)
+    wish = with_word_table(recipe(), corpus)
     *_, last = small_run(corpus, tmp_path / "run", wish)
     model = load(last.model)
     assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model))[-1], Finished)
@@ -153,10 +153,10 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
     )
     tensors = {name: torch.randn(shape) * 0.1 for name, shape in tensor_shapes(config).items()}
     table = {letter: number for number, letter in enumerate(letters)}
-    init = model_of(Checkpoint(config=config, tensors=tensors, characters=table, card=Card(name="points")))
+    init = model_of(Checkpoint(config=config, tensors=tensors, character_vocabulary=table, card=Card(name="points")))
     *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 2}), init=init)
     model = load(last.model)
-    assert (model.config, model.characters) == (config, table)
+    assert (model.config, model.character_vocabulary) == (config, table)
     assert model.vocabulary.words[:3] == ("<bos>", "<eos>", "<oov>")
 
     from elmore.scoring.softmax import Softmax

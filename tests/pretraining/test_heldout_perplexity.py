@@ -15,7 +15,7 @@ from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
 from small_training import ABLATIONS, CLASSES, MODEL, TYPES, small_model, small_stream
 
-BOTH = WindowPlan(rows=4, steps=5)
+BOTH = WindowPlan(batch_size=4, length=5)
 
 
 def evaluated(model: LanguageModel, stream: np.ndarray, plan: WindowPlan, dtype: torch.dtype = torch.float32):
@@ -48,7 +48,7 @@ def test_perplexities_are_those_of_a_plain_loop(name, monkeypatch):
     # Three rows of four windows each, and not a place left over.
     stream = small_stream()[: 3 * 4 * 5 + 1]
     model = small_model(config)
-    found = evaluated(model, stream, WindowPlan(rows=4, steps=5, directions=config.direction_names))
+    found = evaluated(model, stream, WindowPlan(batch_size=4, length=5, directions=config.direction_names))
     losses = {}
     for number, direction in enumerate(config.direction_names):
         rows = []
@@ -78,7 +78,7 @@ def test_nothing_is_dropped_and_nothing_learnt():
 def test_it_is_the_same_whatever_rows_and_seed_the_training_has():
     model = small_model()
     first = evaluated(model, small_stream(20), BOTH)
-    assert evaluated(model, small_stream(20), WindowPlan(rows=999, steps=5, seed=7)) == first
+    assert evaluated(model, small_stream(20), WindowPlan(batch_size=999, length=5, seed=7)) == first
 
 
 def test_a_part_too_short_for_a_window_is_not_measured():

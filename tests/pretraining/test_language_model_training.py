@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch.nn.functional import dropout
 
-from elmore.training.distributed import Team
-from elmore.training.learning_rate import rate_at
-from elmore.training.memory import bytes_held
+from elmore.training.distributed import World
+from elmore.training.learning_rate import learning_rate_at
+from elmore.training.memory import training_state_bytes
 from elmore.training.trainable import Step
 from small_training import TRAINING, small_language_model_training
 
-DROPPING = replace(TRAINING, dropout=0.3, warmup=3, final_rate=0.1, steps=6)
+DROPPING = replace(TRAINING, dropout=0.3, warmup_steps=3, final_rate=0.1, steps=6)
 
 
 def parameters(training) -> list[torch.Tensor]:
@@ -24,8 +24,8 @@ def parameters(training) -> list[torch.Tensor]:
 def test_steps_are_numbered_from_one_and_follow_the_schedule():
     steps = list(small_language_model_training(DROPPING).train(0, 6))
     assert [step.number for step in steps] == [1, 2, 3, 4, 5, 6]
-    expected = [rate_at(n, peak=0.02, steps=6, warmup=3, final_share=0.1) for n in range(6)]
-    assert [step.rate for step in steps] == expected
+    expected = [learning_rate_at(n, peak=0.02, steps=6, warmup_steps=3, final_rate=0.1) for n in range(6)]
+    assert [step.learning_rate for step in steps] == expected
     assert all(step.finite and len(step.losses) == 2 for step in steps)
     assert steps[0].loss == sum(steps[0].losses) / 2
 
@@ -47,7 +47,7 @@ def test_the_same_seed_trains_the_same_bits_and_another_does_not():
     assert run(2) != first
 
 
-@pytest.mark.parametrize("training", [DROPPING, replace(DROPPING, accumulate=2, optimizer="adagrad")])
+@pytest.mark.parametrize("training", [DROPPING, replace(DROPPING, gradient_accumulation=2, optimizer="adagrad")])
 def test_a_run_in_two_parts_is_a_run_in_one(training):
     whole, parted = small_language_model_training(training), small_language_model_training(training)
     through = list(whole.train(0, 6))
@@ -60,7 +60,7 @@ def test_a_run_in_two_parts_is_a_run_in_one(training):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_steps_that_are_skipped_are_never_taken_and_their_windows_never_read(accumulate):
-    training = replace(TRAINING, accumulate=accumulate)
+    training = replace(TRAINING, gradient_accumulation=accumulate)
     whole, skipping = small_language_model_training(training), small_language_model_training(training)
     skipped = list(skipping.train(0, 5, skipped={1, 2, 5}))
     assert [step.number for step in skipped] == [3, 4]
@@ -71,7 +71,7 @@ def test_steps_that_are_skipped_are_never_taken_and_their_windows_never_read(acc
 def test_a_share_of_the_rate_is_a_share_of_every_rate():
     whole, halved = small_language_model_training(DROPPING), small_language_model_training(DROPPING)
     rates = [
-        [step.rate for step in training.train(0, 6, rate_share=share)]
+        [step.learning_rate for step in training.train(0, 6, rate_share=share)]
         for training, share in ((whole, 1.0), (halved, 0.5))
     ]
     assert rates[1] == pytest.approx([rate / 2 for rate in rates[0]])
@@ -102,7 +102,7 @@ def test_every_step_and_every_process_draws_its_own_dropout(monkeypatch):
     assert masks(monkeypatch, small_language_model_training(DROPPING), 1, 2) == [second]
     # With all rows, as if it were alone, so that only what is drawn differs.
     other = small_language_model_training(DROPPING)
-    other.team = Team(rank=1)
+    other.world = World(rank=1)
     (elsewhere,) = masks(monkeypatch, other, 0, 1)
     assert all(a != b for a, b in zip(first, elsewhere, strict=True))
     # A layer does not drop what another does, and about as much as asked.
@@ -122,9 +122,9 @@ def test_a_model_is_put_into_training_after_an_evaluation():
 def test_what_is_captured_brings_another_training_to_the_same_place():
     whole, other = small_language_model_training(DROPPING), small_language_model_training(DROPPING)
     list(whole.train(0, 3))
-    tensors = {name: tensor.clone() for name, tensor in whole.capture().items()}
+    tensors = {name: tensor.clone() for name, tensor in whole.state_dict().items()}
     list(other.train(0, 1))
-    other.restore(tensors, done=3)
+    other.load_state_dict(tensors, done=3)
     assert list(other.train(3, 6)) == list(whole.train(3, 6))
 
 
@@ -142,7 +142,7 @@ def test_the_memory_told_is_that_of_the_training_whatever_the_process_held_befor
     del ballast
     training = small_language_model_training()
     list(training.train(0, 1))
-    held = bytes_held(training.model, training.stepper.optimizers)
+    held = training_state_bytes(training.model, training.stepper.optimizers)
     assert training.memory_bytes() == held
     # Parameters and gradients, and two moments of each parameter for Adam: at least four numbers of four bytes.
     assert held >= 16 * sum(parameter.numel() for parameter in training.model.parameters())

@@ -15,7 +15,7 @@ from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
 from elmore.pretraining.events import Finished, Opened
 from elmore.pretraining.heldout_perplexity import MOST_ROWS
-from elmore.pretraining.initial_model import reading_words
+from elmore.pretraining.initial_model import with_word_table
 from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.stepping import Stepper, StepResult
 from elmore.pretraining.windows import WindowPlan, Windows
@@ -47,7 +47,7 @@ def poisoned(monkeypatch, numbers):
         result = healthy(self, windows, rate)
         if numbers is None or any(window.number in numbers for window in windows):
             self.model.softmax_bias.data.fill_(math.nan)
-            return StepResult(result.losses * math.nan, result.norm)
+            return StepResult(result.losses * math.nan, result.gradient_norm)
         return result
 
     monkeypatch.setattr(Stepper, "step", step)
@@ -55,7 +55,7 @@ def poisoned(monkeypatch, numbers):
 
 def rates(folder):
     entries = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
-    return {entry["step"]: entry["rate"] for entry in entries if "rate" in entry}
+    return {entry["step"]: entry["learning_rate"] for entry in entries if "learning_rate" in entry}
 
 
 def test_before_the_first_step_it_says_what_is_trained_on_what(corpus, whole):
@@ -95,7 +95,7 @@ def test_the_heldout_perplexity_is_that_of_the_written_model_by_the_full_softmax
     for name, tensor in written.softmax().items():
         getattr(model, f"softmax_{name}").copy_(tensor)
     rows = (len(corpus.heldout) - 1) // 5
-    windows = Windows(corpus.heldout, corpus.classes, WindowPlan(rows=rows, steps=5))
+    windows = Windows(corpus.heldout, corpus.classes, WindowPlan(batch_size=rows, length=5))
     words = written.speller.spell([corpus.types[number] for number in windows[0].types])
     inputs, targets = torch.from_numpy(windows[0].inputs), torch.from_numpy(windows[0].targets)
     # Rows of one window each, so that all of it is one; without candidates all words are predicted.
@@ -119,7 +119,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_losses(corpus, recipe, who
 
 
 def test_asked_to_stop_it_saves_where_it_is(corpus, recipe, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.training.pace.SECONDS_BETWEEN_PAUSES", 0.0)
+    monkeypatch.setattr("elmore.training.step_timer.SECONDS_BETWEEN_PAUSES", 0.0)
     run = small_run(corpus, tmp_path / "run", recipe)
     for event in run:
         if isinstance(event, Progressed) and event.step.number == 7:
@@ -167,12 +167,12 @@ def test_after_a_loss_that_is_not_finite_it_goes_back_and_leaves_that_step_out(
 def test_after_a_leap_it_goes_back_and_goes_on_with_half_the_rate(corpus, recipe, whole, tmp_path, monkeypatch):
     calls = 0
 
-    def leaps_once(_self, _losses) -> bool:
+    def spikes_once(_self, _losses) -> bool:
         nonlocal calls
         calls += 1
         return calls == 8
 
-    monkeypatch.setattr("elmore.training.stretches.LossWatch.leaps", leaps_once)
+    monkeypatch.setattr("elmore.training.stretches.LossSpikeDetector.is_spike", spikes_once)
     events = list(small_run(corpus, tmp_path / "run", recipe))
     assert of_kind(RolledBack, events) == [RolledBack(8, 5, 0.5)]
 
@@ -227,7 +227,7 @@ PERPLEXITIES = [
     ({"model.skip_connections": "false"}, 19.21),
     ({"model.cell_clip": "false"}, 8.57),
     ({"training.negatives": 0}, 4.88),
-    ({"training.accumulate": 2}, 6.83),
+    ({"training.gradient_accumulation": 2}, 6.83),
     ({"training.optimizer": "adagrad", "training.learning_rate": 0.3}, 20.80),
     ({"training.precision": "bfloat16"}, 8.93),
 ]
@@ -235,7 +235,9 @@ PERPLEXITIES = [
 
 @pytest.mark.parametrize(("changes", "perplexity"), PERPLEXITIES, ids=str)
 def test_the_ablations_and_every_way_of_training_learn_as_much_as_they_did(corpus, tmp_path, changes, perplexity):
-    recipe = small_recipe(**{"training.steps": 60, "training.rows": 16, "training.learning_rate": 0.05, **changes})
+    recipe = small_recipe(
+        **{"training.steps": 60, "training.batch_size": 16, "training.learning_rate": 0.05, **changes}
+    )
     *_, last = small_run(corpus, tmp_path / "run", recipe, checkpoint_every=100)
     # Other sums in another order, over 60 steps, make less of a difference than this.
     assert last.heldout.score == pytest.approx(perplexity, rel=0.03)
@@ -243,7 +245,7 @@ def test_the_ablations_and_every_way_of_training_learn_as_much_as_they_did(corpu
 
 
 def test_words_can_be_read_instead_of_characters(corpus, tmp_path):
-    recipe = reading_words(small_recipe(**{"training.steps": 12}), corpus)
+    recipe = with_word_table(small_recipe(**{"training.steps": 12}), corpus)
     list(small_run(corpus, tmp_path / "run", recipe, hdf5=True))
     model = load(tmp_path / "run" / "model")
     assert model.config.characters is None
@@ -280,13 +282,13 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
 ):
     calls = 0
 
-    def leaps_once(_self, _losses) -> bool:
+    def spikes_once(_self, _losses) -> bool:
         nonlocal calls
         calls += 1
         return calls == 8
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmore.training.stretches.LossWatch.leaps", leaps_once)
+        patch.setattr("elmore.training.stretches.LossSpikeDetector.is_spike", spikes_once)
         run = small_run(corpus, tmp_path / "run", recipe)
         for event in run:
             if isinstance(event, RolledBack):
@@ -305,7 +307,7 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
     ("changes", "settings", "message"),
     [
         ("tiny", {}, "keeps its model and its recipe"),
-        ({"training.rows": 8}, {}, "training.rows cannot be changed in a run that goes on"),
+        ({"training.batch_size": 8}, {}, "training.batch_size cannot be changed in a run that goes on"),
         (None, {"log_evry": 3}, "unknown field log_evry; known are log_every"),
         (None, {"keep": 0}, "keep is 0; it must be a whole number, at least 1"),
     ],

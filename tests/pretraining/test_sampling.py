@@ -23,7 +23,7 @@ def expected_counts(sampler: LogUniformSampler, tries: int) -> np.ndarray:
 
 
 def test_the_law_is_log_uniform_and_sums_to_one():
-    probabilities = LogUniformSampler(classes=50, number=3).probabilities
+    probabilities = LogUniformSampler(classes=50, num_sampled=3).probabilities
     assert probabilities == pytest.approx(law(50))
     assert probabilities.sum() == pytest.approx(1.0)
 
@@ -32,7 +32,7 @@ def test_the_law_is_log_uniform_and_sums_to_one():
 @given(st.integers(2, 300).flatmap(lambda classes: st.tuples(st.just(classes), st.integers(1, classes // 2))))
 def test_a_draw_has_as_many_distinct_classes_as_asked_for(shape):
     classes, number = shape
-    drawn = LogUniformSampler(classes=classes, number=number).draw([1, number])
+    drawn = LogUniformSampler(classes=classes, num_sampled=number).draw([1, number])
     assert len(drawn.classes) == len(np.unique(drawn.classes)) == number
     assert drawn.classes.min() >= 0
     assert drawn.classes.max() < classes
@@ -40,7 +40,7 @@ def test_a_draw_has_as_many_distinct_classes_as_asked_for(shape):
 
 
 def test_the_same_seed_draws_the_same_and_another_draws_another():
-    sampler = LogUniformSampler(classes=1000, number=20)
+    sampler = LogUniformSampler(classes=1000, num_sampled=20)
     assert sampler.draw([4, 7]).classes.tolist() == sampler.draw([4, 7]).classes.tolist()
     assert sampler.draw([4, 7]).tries == sampler.draw([4, 7]).tries
     assert sampler.draw([4, 7]).classes.tolist() != sampler.draw([4, 8]).classes.tolist()
@@ -49,7 +49,7 @@ def test_the_same_seed_draws_the_same_and_another_draws_another():
 
 def test_single_draws_follow_the_law():
     classes, draws = 20, 6000
-    sampler = LogUniformSampler(classes=classes, number=1)
+    sampler = LogUniformSampler(classes=classes, num_sampled=1)
     found = np.bincount([sampler.draw([9, n]).classes[0] for n in range(draws)], minlength=classes)
     expected = draws * law(classes)
     # Chi-square with 19 degrees of freedom: above 43.8 once in a thousand times, if the law is right.
@@ -58,7 +58,7 @@ def test_single_draws_follow_the_law():
 
 def test_expected_counts_are_how_often_a_class_is_among_the_distinct():
     classes, number, times = 40, 12, 4000
-    sampler = LogUniformSampler(classes=classes, number=number)
+    sampler = LogUniformSampler(classes=classes, num_sampled=number)
     found, expected = np.zeros(classes), np.zeros(classes)
     for n in range(times):
         drawn = sampler.draw([11, n])
@@ -71,7 +71,7 @@ def test_expected_counts_are_how_often_a_class_is_among_the_distinct():
 
 def test_tries_are_counted_up_to_the_draw_that_completed_the_sample():
     """Against a plain loop over the very same stream of random numbers."""
-    sampler = LogUniformSampler(classes=30, number=15)
+    sampler = LogUniformSampler(classes=30, num_sampled=15)
     for seed in range(20):
         random = np.random.default_rng([seed])
         stream = (np.exp(random.random(5000) * np.log(31)).astype(int) - 1).tolist()
@@ -88,7 +88,7 @@ def test_tries_are_counted_up_to_the_draw_that_completed_the_sample():
 
 def test_expected_counts_are_tensorflows(fixtures: Path):
     stored = np.load(fixtures / "training" / "sampled_softmax.npz")
-    sampler = LogUniformSampler(classes=len(stored["b"]), number=len(stored["sampled"]))
+    sampler = LogUniformSampler(classes=len(stored["b"]), num_sampled=len(stored["sampled"]))
     counts = expected_counts(sampler, 21)
     assert counts[stored["sampled"]] == pytest.approx(stored["sampled_expected_count"], rel=1e-5)
     assert counts[stored["targets"].ravel()] == pytest.approx(stored["target_expected_count"].ravel(), rel=1e-5)
@@ -98,4 +98,4 @@ def test_expected_counts_are_tensorflows(fixtures: Path):
 def test_more_than_half_of_the_classes_are_refused(classes, number):
     way_out = f"--training.negatives {classes // 2}, or"
     with pytest.raises(InputError, match=f"{number} negatives cannot .* of {classes} words; .* {way_out}"):
-        LogUniformSampler(classes=classes, number=number)
+        LogUniformSampler(classes=classes, num_sampled=number)

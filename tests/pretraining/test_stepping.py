@@ -68,8 +68,8 @@ def assert_same(ours: LanguageModel, theirs: LanguageModel, **tolerance: float) 
         ADAGRAD,
         replace(TRAINING, negatives=0),
         replace(TRAINING, weight_decay=0.1),
-        replace(TRAINING, clip=0.05),
-        replace(ADAGRAD, clip=0.05),
+        replace(TRAINING, gradient_clip=0.05),
+        replace(ADAGRAD, gradient_clip=0.05),
     ],
     ids=["AdamW", "Adagrad", "full softmax", "weight decay", "clipped", "Adagrad, clipped"],
 )
@@ -77,13 +77,13 @@ def test_three_steps_are_those_made_by_hand(training):
     stepper, windows = small_stepper(training), small_windows(training)
     model = small_model()
     optimizers = optimizers_by_hand(model, training)
-    state = State.zeros(MODEL, rows=training.rows)
+    state = State.zeros(MODEL, rows=training.batch_size)
     for number in range(3):
         result = stepper.step([windows[number]], training.learning_rate)
         losses, gradients, state = gradients_by_hand(model, windows[number], state)
-        norm = step_by_hand(model, gradients, optimizers, training.clip)
+        norm = step_by_hand(model, gradients, optimizers, training.gradient_clip)
         torch.testing.assert_close(result.losses, losses)
-        torch.testing.assert_close(result.norm, norm)
+        torch.testing.assert_close(result.gradient_norm, norm)
         assert_same(stepper.model, model, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(stepper.state.h, state.h, rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(stepper.state.c, state.c, rtol=1e-4, atol=1e-6)
@@ -93,13 +93,15 @@ def test_windows_that_are_accumulated_make_one_step_along_their_mean():
     stepper, windows = small_stepper(ADAGRAD), small_windows(ADAGRAD)
     model = small_model()
     optimizers = optimizers_by_hand(model, ADAGRAD)
-    first_losses, first, state = gradients_by_hand(model, windows[0], State.zeros(MODEL, rows=ADAGRAD.rows))
+    first_losses, first, state = gradients_by_hand(model, windows[0], State.zeros(MODEL, rows=ADAGRAD.batch_size))
     second_losses, second, state = gradients_by_hand(model, windows[1], state)
-    norm = step_by_hand(model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.clip)
+    norm = step_by_hand(
+        model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.gradient_clip
+    )
 
     result = stepper.step([windows[0], windows[1]], 0.2)
     torch.testing.assert_close(result.losses, (first_losses + second_losses) / 2)
-    torch.testing.assert_close(result.norm, norm)
+    torch.testing.assert_close(result.gradient_norm, norm)
     assert_same(stepper.model, model)
     torch.testing.assert_close(stepper.state.c, state.c)
 
@@ -128,12 +130,12 @@ def test_to_cut_the_padding_off_words_changes_nothing():
     windows = small_windows()
     assert "extraordinarily" not in {TYPES[n] for n in windows[0].types}
     cut, whole = small_stepper(), small_stepper()
-    assert cut._shape(windows[0], block=1).width < whole._words.characters.shape[1]
+    assert cut._shape(windows[0], block=1).width < whole._words.character_ids.shape[1]
     whole._characters_needed = None
     assert whole._shape(windows[0], block=1).width is None
     results = [stepper.step([windows[0]], 0.01) for stepper in (cut, whole)]
     torch.testing.assert_close(results[0].losses, results[1].losses)
-    torch.testing.assert_close(results[0].norm, results[1].norm)
+    torch.testing.assert_close(results[0].gradient_norm, results[1].gradient_norm)
 
 
 def mean_loss(stepper: Stepper, training: Training, *, config=MODEL, steps: int = 60) -> tuple[float, float]:
@@ -183,7 +185,7 @@ def test_a_direction_alone_has_the_loss_it_has_beside_the_other(direction, negat
 
 
 def test_of_a_table_of_words_only_the_rows_that_are_read_move():
-    config, training = ABLATIONS["words instead of characters"], replace(TRAINING, rows=1, window=3)
+    config, training = ABLATIONS["words instead of characters"], replace(TRAINING, batch_size=1, window=3)
     stepper, windows = small_stepper(training, config=config), small_windows(training)
     table = stepper.model.network.words.table
     for number in range(4):
@@ -223,14 +225,14 @@ def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
     windows = small_windows()
     models = [small_model().cuda() for _ in range(2)]
     words = Speller(MODEL).spell(TYPES)
-    needed = Speller(MODEL).characters_needed(words.characters).numpy()
+    needed = Speller(MODEL).characters_needed(words.character_ids).numpy()
     probabilities = windows.sampler.probabilities
     captured, single = (
         Stepper(
             model,
             words,
             TRAINING,
-            rows=TRAINING.rows,
+            rows=TRAINING.batch_size,
             characters_needed=needed,
             class_probabilities=probabilities,
             module=module,
@@ -241,7 +243,7 @@ def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
         group = [windows[number + more] for more in range(accumulate)]
         results = [stepper.step(group, 0.01) for stepper in (captured, single)]
         torch.testing.assert_close(results[0].losses, results[1].losses, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(results[0].norm, results[1].norm, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(results[0].gradient_norm, results[1].gradient_norm, rtol=1e-3, atol=1e-5)
     assert len(captured._graphs) > 1
     torch.testing.assert_close(captured.state.h, single.state.h, rtol=1e-3, atol=1e-4)
 

@@ -24,7 +24,7 @@ def words_read(window: Window) -> np.ndarray:
 
 def windows_of(places: int, *, rows: int, steps: int, **options: object) -> Windows:
     seed = options.pop("seed", 1)
-    return Windows(*all_different(places), WindowPlan(rows=rows, steps=steps, seed=seed), **options)
+    return Windows(*all_different(places), WindowPlan(batch_size=rows, length=steps, seed=seed), **options)
 
 
 @st.composite
@@ -76,14 +76,16 @@ def test_boundaries_are_begin_and_end_as_the_reading_goes():
     # <S> five six </S><S> seven </S>
     stream = np.array([0, 5, 6, 0, 7, 0], dtype=np.uint32)
     classes = np.arange(100, 108, dtype=np.uint32)
-    window = Windows(stream, classes, WindowPlan(rows=1, steps=5))[0]
+    window = Windows(stream, classes, WindowPlan(batch_size=1, length=5))[0]
     assert words_read(window)[:, :, 0].tolist() == [[BEGIN, 5, 6, BEGIN, 7], [END, 7, END, 6, 5]]
     assert window.targets[:, :, 0].tolist() == [[105, 106, 101, 107, 101], [107, 100, 106, 105, 100]]
 
 
 def test_distinct_words_are_named_once_and_in_rising_order():
     stream = np.array([0, 4, 4, 3, 0, 4, 0], dtype=np.uint32)
-    window = Windows(stream, np.arange(6, dtype=np.uint32), WindowPlan(rows=2, steps=3, directions=("forward",)))[0]
+    window = Windows(
+        stream, np.arange(6, dtype=np.uint32), WindowPlan(batch_size=2, length=3, directions=("forward",))
+    )[0]
     assert window.types.tolist() == [0, 3, 4]
     assert window.inputs.shape == window.targets.shape == (1, 3, 2)
     assert window.inputs[0].T.tolist() == [[0, 2, 2], [1, 0, 2]]
@@ -92,8 +94,8 @@ def test_distinct_words_are_named_once_and_in_rising_order():
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_one_direction_alone_reads_what_it_reads_beside_the_other(direction):
     stream, classes = all_different(60)
-    both = Windows(stream, classes, WindowPlan(rows=3, steps=4))[1]
-    alone = Windows(stream, classes, WindowPlan(rows=3, steps=4, directions=(direction,)))[1]
+    both = Windows(stream, classes, WindowPlan(batch_size=3, length=4))[1]
+    alone = Windows(stream, classes, WindowPlan(batch_size=3, length=4, directions=(direction,)))[1]
     place = 0 if direction == "forward" else 1
     assert (words_read(alone)[0] == words_read(both)[place]).all()
     assert (alone.targets[0] == both.targets[place]).all()
@@ -101,7 +103,7 @@ def test_one_direction_alone_reads_what_it_reads_beside_the_other(direction):
 
 @pytest.mark.parametrize("processes", [2, 3, 6])
 def test_processes_share_the_rows_without_overlap_and_draw_the_same_negatives(processes):
-    sampler = LogUniformSampler(classes=100, number=5)
+    sampler = LogUniformSampler(classes=100, num_sampled=5)
     whole = windows_of(150, rows=6, steps=4, sampler=sampler)
     shares = [
         windows_of(150, rows=6, steps=4, sampler=sampler, rank=rank, processes=processes) for rank in range(processes)
@@ -122,7 +124,7 @@ def same(one: Window, other: Window) -> bool:
 
 
 def test_a_window_follows_from_its_number_and_the_seed():
-    sampler = LogUniformSampler(classes=100, number=5)
+    sampler = LogUniformSampler(classes=100, num_sampled=5)
     first, second, other = (windows_of(150, rows=2, steps=9, sampler=sampler, seed=seed) for seed in (3, 3, 4))
     numbers = [0, 5, 30, 5]
     assert all(same(first[number], second[number]) for number in numbers)
@@ -131,15 +133,15 @@ def test_a_window_follows_from_its_number_and_the_seed():
 
 
 def test_windows_made_ahead_are_the_same_and_in_order():
-    windows = windows_of(400, rows=2, steps=5, sampler=LogUniformSampler(classes=100, number=5))
-    ahead = list(windows.ahead(3, 40))
+    windows = windows_of(400, rows=2, steps=5, sampler=LogUniformSampler(classes=100, num_sampled=5))
+    ahead = list(windows.prefetch(3, 40))
     assert [window.number for window in ahead] == list(range(3, 40))
     assert all(same(window, windows[window.number]) for window in ahead)
 
 
 def test_who_stops_early_leaves_no_thread_behind():
     before = threading.active_count()
-    ahead = windows_of(400, rows=2, steps=5).ahead(0, 10_000)
+    ahead = windows_of(400, rows=2, steps=5).prefetch(0, 10_000)
     assert next(ahead).number == 0
     assert threading.active_count() > before
     ahead.close()

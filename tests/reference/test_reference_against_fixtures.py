@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
+from fixture_variants import VARIANTS, WORD_VARIANTS
 from reference import Array, CarriedRows, PublishedModel, masked_batch_norm, mix, read_many_languages, read_published
 from reference.published import read_vocabulary
 
@@ -79,21 +80,10 @@ def test_a_dumped_checkpoint_in_one_batch(fixtures: Path) -> None:
         assert_close(layers, expected[str(i)])
 
 
-@pytest.mark.parametrize(
-    ("variant", "reads_words"),
-    [
-        ("no_projections", False),
-        ("proj_clip_without_projection", False),
-        ("three_layers_tight_clip", False),
-        ("one_layer", False),
-        ("unidirectional", False),
-        ("word_input", True),
-        ("unidirectional_one_layer_words", True),
-    ],
-)
-def test_every_variant_that_bilm_tf_dumps(fixtures: Path, variant: str, reads_words: bool) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_that_bilm_tf_dumps(fixtures: Path, variant: str) -> None:
     folder = fixtures / "variants" / variant
-    vocabulary = folder / "vocab.txt" if reads_words else None
+    vocabulary = folder / "vocab.txt" if variant in WORD_VARIANTS else None
     model = read_published(folder / "options.json", folder / "weights.hdf5", vocabulary)
     sentences = read_sentences(fixtures / "variants" / "sentences.json")
     expected = read_arrays(folder / "expected.npz")

@@ -46,7 +46,7 @@ class Twin:
         tensors |= _lstm_tensors(network)
         bilm = BiLM(config).to(dtype).requires_grad_(False)
         bilm.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in tensors.items()})
-        return cls(network, bilm, Speller(config, vocabulary=vocabulary, characters=characters), dtype)
+        return cls(network, bilm, Speller(config, vocabulary=vocabulary, character_vocabulary=characters), dtype)
 
     def batch(self, sentences: Sentences) -> Batch:
         return Batch.of(sentences, self.speller)

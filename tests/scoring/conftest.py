@@ -19,7 +19,7 @@ def with_softmax(model: Model, vocabulary: Vocabulary, *, seed: int = 1) -> Mode
     random = torch.Generator().manual_seed(seed)
     shape = (len(vocabulary), model.config.vector_dim)
     tensors = {"weight": torch.randn(shape, generator=random), "bias": torch.randn(len(vocabulary), generator=random)}
-    speller = Speller(model.config, vocabulary=vocabulary, characters=model.characters)
+    speller = Speller(model.config, vocabulary=vocabulary, character_vocabulary=model.character_vocabulary)
     return replace(model, speller=speller, softmax=lambda: tensors)
 
 

@@ -45,7 +45,7 @@ class TestFiguresOfTheOriginalProgram:
     @much_unknown
     def test_one_row_has_the_perplexity_of_batch_size_1(self, fixtures: Path, checkpoint: Model, text) -> None:
         expected = json.loads((fixtures / "bilm-tf-checkpoint" / "expected_perplexity.json").read_text())
-        found = perplexity(text, model=checkpoint, rows=1, passage=1)
+        found = perplexity(text, model=checkpoint, batch_size=1, passage=1)
         assert found.mean == pytest.approx(expected["batch_size_1"], rel=1e-6)
         assert found.tokens == sum(len(words) + 1 for words in text)
 
@@ -70,7 +70,7 @@ class TestFiguresOfTheOriginalProgram:
         softmax = {part: torch.from_numpy(expected[f"softmax_{part[0]}"]) for part in ("b", "W")}
         model = load(fixtures / "variants" / variant, vocabulary=fixtures / "bilm-tf" / "train" / "vocab.txt")
         model = replace(model, softmax=lambda: {"weight": softmax["W"], "bias": softmax["b"]})
-        found = perplexity(text, model=model, rows=1, passage=1)
+        found = perplexity(text, model=model, batch_size=1, passage=1)
         assert found.mean == pytest.approx(float(expected["test_perplexity"]), rel=1e-5)
         assert (found.backward is None) == variant.startswith("unidirectional")
 
@@ -84,7 +84,7 @@ def test_perplexity_is_the_exponential_of_the_mean_loss(toy: Model, state) -> No
         else predictor.read_carrying_state(TEXT, rows=2, passage=2)
     )
     scores = np.concatenate([scores for _, scores in read], axis=1).astype(np.float64)
-    found = perplexity(TEXT, model=predictor, state=state, rows=2, passage=2)
+    found = perplexity(TEXT, model=predictor, state=state, batch_size=2, passage=2)
     assert found[:3] == (20, 3, 0)
     assert [found.forward, found.backward] == pytest.approx(np.exp(-scores.mean(axis=1)).tolist())
     assert found.mean == pytest.approx(math.sqrt(found.forward * (found.backward or 0)))
@@ -92,7 +92,7 @@ def test_perplexity_is_the_exponential_of_the_mean_loss(toy: Model, state) -> No
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
-    "how", [{"state": "fixed"}, {"rows": 2, "passage": 2}, {"state": "fixed", "first_words": 2}], ids=str
+    "how", [{"state": "fixed"}, {"batch_size": 2, "passage": 2}, {"state": "fixed", "first_words": 2}], ids=str
 )
 def test_a_direction_alone_has_the_perplexity_it_has_beside_the_other(toy: Model, direction: Direction, how) -> None:
     both, alone = (perplexity(TEXT, model=model, **how)._asdict() for model in (toy, one_way(toy, direction)))
@@ -105,13 +105,15 @@ def test_a_direction_alone_has_the_perplexity_it_has_beside_the_other(toy: Model
 @pytest.mark.filterwarnings("ignore:the input has no capital letter")
 def test_from_the_fixed_state_neither_order_nor_rows_matter(toy: Model) -> None:
     found = perplexity(TEXT, model=toy, state="fixed")
-    assert perplexity(TEXT[::-1] * 7, model=toy, state="fixed", rows=3).mean == pytest.approx(found.mean, rel=1e-6)
+    assert perplexity(TEXT[::-1] * 7, model=toy, state="fixed", batch_size=3).mean == pytest.approx(
+        found.mean, rel=1e-6
+    )
     # Carried, the neighbours do matter.
-    assert perplexity(TEXT, model=toy, rows=1).mean != pytest.approx(found.mean, rel=1e-4)
+    assert perplexity(TEXT, model=toy, batch_size=1).mean != pytest.approx(found.mean, rel=1e-4)
 
 
 def test_as_many_rows_as_sentences_carry_nothing(toy: Model) -> None:
-    alone = perplexity(TEXT, model=toy, rows=99, passage=1)
+    alone = perplexity(TEXT, model=toy, batch_size=99, passage=1)
     assert alone.mean == pytest.approx(perplexity(TEXT, model=toy, state="fixed").mean, rel=1e-6)
 
 
@@ -248,7 +250,7 @@ def test_a_generator_of_sentences_will_do(toy: Model) -> None:
     ("options", "message"),
     [
         ({"state": "warm"}, "state is 'warm'"),
-        ({"rows": 0}, "rows is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
         ({"passage": 1.5}, "passage is 1.5"),
         ({"first_words": -1}, "first_words is -1"),
     ],

@@ -98,7 +98,7 @@ def twins(drawn: ReferenceModel, seed: int) -> tuple[Model, PlainReader, RowStat
         speller=speller,
         start=twin.state([start]),
         card=Card(),
-        characters=drawn.characters if hasattr(drawn, "characters") else None,
+        character_vocabulary=drawn.characters if hasattr(drawn, "characters") else None,
         softmax=lambda: tensors,
     )
     return model, PlainReader(twin.network, model), start
@@ -169,9 +169,9 @@ def test_a_text_read_as_one_passage_has_the_loss_of_training(toy: Model) -> None
     stream = [0]
     for words in text:
         stream += [*map(types.index, words), 0]
-    classes = [toy.vocabulary.number(word, unknown="<UNK>") for word in types]
+    classes = [toy.vocabulary.word_id(word, unknown="<UNK>") for word in types]
     steps = len(stream) - 1
-    windows = Windows(np.array(stream, np.uint32), np.array(classes, np.uint32), WindowPlan(rows=1, steps=steps))
+    windows = Windows(np.array(stream, np.uint32), np.array(classes, np.uint32), WindowPlan(batch_size=1, length=steps))
     model = LanguageModel(toy.config, classes=len(toy.vocabulary))
     model.network.load_state_dict(toy.network.state_dict())
     model.softmax_weight.data, model.softmax_bias.data = toy.softmax()["weight"], toy.softmax()["bias"]

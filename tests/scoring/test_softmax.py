@@ -23,7 +23,7 @@ def test_pieces_give_what_the_whole_gives(
     monkeypatch: pytest.MonkeyPatch, positions: int, scores: int, spread: float
 ) -> None:
     monkeypatch.setattr(softmax, "POSITIONS_AT_ONCE", positions)
-    monkeypatch.setitem(softmax.SCORES_AT_ONCE, "cpu", scores)
+    monkeypatch.setitem(softmax.LOGITS_AT_ONCE, "cpu", scores)
     torch.manual_seed(1)
     weight, bias, hidden = torch.randn(50, 4) * spread, torch.randn(50), torch.randn(20, 4)
     classes = torch.randint(50, (20,))

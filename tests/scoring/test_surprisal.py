@@ -64,7 +64,7 @@ def test_carried_on_a_sentence_remembers_those_before_it(toy: Model) -> None:
     np.testing.assert_allclose(fixed[0].forward, fixed[1].forward, atol=1e-6)
     np.testing.assert_allclose(fixed[0].forward, carried[0].forward, atol=1e-5)
     assert np.abs(carried[1].forward - carried[0].forward).max() > 1e-3
-    last = perplexity(twice, model=toy, rows=1, passage=1, first_words=2)
+    last = perplexity(twice, model=toy, batch_size=1, passage=1, first_words=2)
     assert np.log2(last.forward) == pytest.approx(np.mean([scores.forward for scores in carried]), rel=1e-5)
 
 

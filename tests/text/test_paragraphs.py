@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError, InputWarning
-from elmore.text.paragraphs import is_hard_wrapped, join_wrapped_lines, read_paragraphs, settle
+from elmore.text.paragraphs import is_hard_wrapped, join_wrapped_lines, read_paragraphs, resolve_paragraphs
 
 # From Moby-Dick, which is free.
 PROSE = (
@@ -53,32 +53,32 @@ def test_what_is_not_wrapped_is_not_taken_for_it(lines):
     assert not is_hard_wrapped(lines)
 
 
-def settled(lines, paragraphs=None):
-    return settle(enumerate(lines, start=1), paragraphs=paragraphs, name="a.txt")
+def resolved(lines, paragraphs=None):
+    return resolve_paragraphs(enumerate(lines, start=1), paragraphs=paragraphs, name="a.txt")
 
 
 def test_what_was_found_out_is_said_with_the_way_to_settle_it():
     with pytest.warns(InputWarning, match=r"a\.txt: its lines look hard-wrapped.*--paragraphs"):
-        assert settled(textwrap.wrap(PROSE, 70))[0] == "blank-line"
+        assert resolved(textwrap.wrap(PROSE, 70))[0] == "blank-line"
     # A warning would be an error here.
-    assert settled(textwrap.wrap(PROSE, 70), "line")[0] == "line"
-    assert settled(textwrap.wrap(PROSE, 70), "blank-line")[0] == "blank-line"
-    assert settled([PROSE, PROSE])[0] == "line"
+    assert resolved(textwrap.wrap(PROSE, 70), "line")[0] == "line"
+    assert resolved(textwrap.wrap(PROSE, 70), "blank-line")[0] == "blank-line"
+    assert resolved([PROSE, PROSE])[0] == "line"
     with pytest.raises(InputError, match="paragraphs is 'page'; it must be 'line' or 'blank-line'"):
-        settled([], "page")
+        resolved([], "page")
 
 
 def test_no_line_is_lost_in_finding_out():
     lines = [*textwrap.wrap(PROSE, 70), ""] * 40
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert [line for _, line in settled(lines)[1]] == lines
+        assert [line for _, line in resolved(lines)[1]] == lines
 
 
 def test_a_line_wider_than_a_page_keeps_nobody_waiting():
     taken = []
     lines = ((number, taken.append(number) or PROSE) for number in range(1, 99))
-    settle(lines, paragraphs=None, name="-")
+    resolve_paragraphs(lines, paragraphs=None, name="-")
     assert taken == [1]
 
 

@@ -232,11 +232,10 @@ def test_where_the_third_column_counts_the_fourth_has_the_word(file):
     assert [sentence.words for sentence in sentences(path)] == [["Go", "on"], ["."]]
 
 
-def test_the_column_of_the_word_can_be_said(file):
-    lines = enumerate(["bc 0 0 Go VB", "bc 0 1 on RP"], start=1)
-    assert next(column_sentences(lines, name="x", word_column=3)).words == ["Go", "on"]
-    with pytest.raises(InputError, match="x, line 2: the word is in column 3, and here are 2"):
-        next(column_sentences(enumerate(["a b c", "a b"], start=1), name="x", word_column=2))
+def test_a_line_without_its_word_is_refused():
+    lines = enumerate(["1\tGo\tVB", "2\t\tRP"], start=1)
+    with pytest.raises(InputError, match="x, line 2: the word, in column 2, is missing"):
+        next(column_sentences(lines, name="x"))
 
 
 def test_several_files_are_read_as_one_and_every_sentence_knows_its_own(file):

@@ -143,35 +143,35 @@ MANY_LANGUAGES = replace(
 class TestSpeller:
     def test_a_character_model_reads_characters_alone(self) -> None:
         inputs = Speller(SMALL).spell(["cat"])
-        assert inputs.numbers is None
-        assert inputs.characters is not None
-        assert inputs.characters[0, :5].tolist() == [WORD_BEGIN, *b"cat", WORD_END]
+        assert inputs.word_ids is None
+        assert inputs.character_ids is not None
+        assert inputs.character_ids[0, :5].tolist() == [WORD_BEGIN, *b"cat", WORD_END]
 
     def test_a_word_model_reads_rows_of_its_table_and_knows_the_unknown(self) -> None:
         inputs = Speller(WORDS_ONLY, vocabulary=VOCABULARY).spell(["</S>", "cat", "Cat", ""])
-        assert inputs.characters is None
-        assert inputs.numbers is not None
-        assert inputs.numbers.tolist() == [1, 3, 2, 2]
+        assert inputs.character_ids is None
+        assert inputs.word_ids is not None
+        assert inputs.word_ids.tolist() == [1, 3, 2, 2]
 
     def test_elmo_for_many_languages_cuts_a_word_before_looking_it_up(self) -> None:
-        speller = Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, characters=CODEPOINTS)
+        speller = Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, character_vocabulary=CODEPOINTS)
         inputs = speller.spell(["antidisestablish", "antidisestablishment", "antidis"])
-        assert inputs.numbers is not None
-        assert inputs.characters is not None
-        assert inputs.numbers.tolist() == [4, 4, 2]
-        assert inputs.characters.shape == (3, 18)
+        assert inputs.word_ids is not None
+        assert inputs.character_ids is not None
+        assert inputs.word_ids.tolist() == [4, 4, 2]
+        assert inputs.character_ids.shape == (3, 18)
 
     def test_a_word_model_without_characters_cuts_nothing(self) -> None:
         inputs = Speller(WORDS_ONLY, vocabulary=VOCABULARY).spell(["antidisestablishment"])
-        assert inputs.numbers is not None
-        assert inputs.numbers.tolist() == [2]
+        assert inputs.word_ids is not None
+        assert inputs.word_ids.tolist() == [2]
 
     def test_no_words_are_numbers_all_the_same(self) -> None:
-        inputs = Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, characters=CODEPOINTS).spell([])
-        assert inputs.numbers is not None
-        assert inputs.characters is not None
-        assert (inputs.numbers.dtype, inputs.numbers.shape) == (torch.int64, (0,))
-        assert (inputs.characters.dtype, inputs.characters.shape) == (torch.int64, (0, 18))
+        inputs = Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, character_vocabulary=CODEPOINTS).spell([])
+        assert inputs.word_ids is not None
+        assert inputs.character_ids is not None
+        assert (inputs.word_ids.dtype, inputs.word_ids.shape) == (torch.int64, (0,))
+        assert (inputs.character_ids.dtype, inputs.character_ids.shape) == (torch.int64, (0, 18))
 
     def test_an_unknown_word_without_a_stand_in_is_named(self) -> None:
         speller = Speller(WORDS_ONLY, vocabulary=Vocabulary(["<S>", "</S>"]))
@@ -189,19 +189,19 @@ class TestSpeller:
     def test_a_table_without_marks_is_refused_by_their_names(self) -> None:
         table = {letter: number for letter, number in CODEPOINTS.items() if letter not in ("<pad>", "<eow>")}
         with pytest.raises(FormatError, match="lacks <pad>, <eow>"):
-            Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, characters=table)
+            Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, character_vocabulary=table)
 
     @pytest.mark.parametrize("number", [-1, len(CODEPOINTS)])
     def test_a_number_without_a_row_is_refused_with_its_letter(self, number: int) -> None:
         with pytest.raises(FormatError, match=f"'c' the number {number}"):
-            Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, characters=CODEPOINTS | {"c": number})
+            Speller(MANY_LANGUAGES, vocabulary=VOCABULARY, character_vocabulary=CODEPOINTS | {"c": number})
 
 
 def test_selecting_words_keeps_both_parts_together() -> None:
     inputs = WordInputs(torch.arange(12).view(4, 3), torch.tensor([7, 8, 9, 10]))
     chosen = inputs.select(torch.tensor([2, 0]))
-    assert chosen.characters is not None
-    assert chosen.numbers is not None
-    assert chosen.characters.tolist() == [[6, 7, 8], [0, 1, 2]]
-    assert chosen.numbers.tolist() == [9, 7]
-    assert WordInputs(None, inputs.numbers).select(torch.tensor([1])).characters is None
+    assert chosen.character_ids is not None
+    assert chosen.word_ids is not None
+    assert chosen.character_ids.tolist() == [[6, 7, 8], [0, 1, 2]]
+    assert chosen.word_ids.tolist() == [9, 7]
+    assert WordInputs(None, inputs.word_ids).select(torch.tensor([1])).character_ids is None

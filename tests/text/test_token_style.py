@@ -24,17 +24,17 @@ PENN_STYLES = [style for style in TOKEN_STYLES if style != "moses"]
 @given(tokens=tokens, version=st.sampled_from([1, 2]), style=st.sampled_from(PENN_STYLES))
 @pytest.mark.filterwarnings("ignore:the text is in a script without blanks")
 def test_every_token_has_words_and_every_word_has_a_token(tokens, version, style):
-    words, groups = convert_tokens(tokens, Tokenizer(TextStyle(tokenizer_version=version)), style=style)
-    assert len(groups) == len(tokens)
-    assert all(len(group) > 0 for group in groups)
-    assert {number for group in groups for number in group} == set(range(len(words)))
-    for before, after in pairwise(groups):
+    words, word_spans = convert_tokens(tokens, Tokenizer(TextStyle(tokenizer_version=version)), style=style)
+    assert len(word_spans) == len(tokens)
+    assert all(len(group) > 0 for group in word_spans)
+    assert {number for group in word_spans for number in group} == set(range(len(words)))
+    for before, after in pairwise(word_spans):
         assert before.start <= after.start <= before.stop <= after.stop
 
 
 def grouped(*tokens: str, style: str = "penn") -> list[list[str]]:
-    words, groups = convert_tokens(tokens, TOKENIZER, style=style)
-    return [words[group.start : group.stop] for group in groups]
+    words, word_spans = convert_tokens(tokens, TOKENIZER, style=style)
+    return [words[group.start : group.stop] for group in word_spans]
 
 
 @pytest.mark.parametrize(

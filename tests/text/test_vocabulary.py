@@ -49,19 +49,19 @@ def test_no_text_is_no_words() -> None:
 
 def test_an_unknown_word_takes_the_number_of_its_stand_in() -> None:
     vocabulary = Vocabulary(["<S>", "<UNK>", "the"])
-    assert vocabulary.number("the", unknown="<UNK>") == 2
-    assert vocabulary.number("The", unknown="<UNK>") == 1
+    assert vocabulary.word_id("the", unknown="<UNK>") == 2
+    assert vocabulary.word_id("The", unknown="<UNK>") == 1
     assert "The" not in vocabulary
 
 
 def test_without_a_stand_in_the_word_is_named() -> None:
     with pytest.raises(InputError, match="'zebra' is not in the vocabulary, and it has no <UNK>"):
-        Vocabulary(["a"]).number("zebra", unknown="<UNK>")
+        Vocabulary(["a"]).word_id("zebra", unknown="<UNK>")
 
 
 def test_the_number_zero_is_a_number() -> None:
-    assert Vocabulary(["<UNK>", "a"]).number("zebra", unknown="<UNK>") == 0
-    assert Vocabulary(["a", "<UNK>"]).number("a", unknown="<UNK>") == 0
+    assert Vocabulary(["<UNK>", "a"]).word_id("zebra", unknown="<UNK>") == 0
+    assert Vocabulary(["a", "<UNK>"]).word_id("a", unknown="<UNK>") == 0
 
 
 def test_vocabularies_are_compared_by_their_words() -> None:

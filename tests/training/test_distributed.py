@@ -10,18 +10,24 @@ import torch
 
 from cpu_environment import ON_THE_CPU
 from elmore.errors import InputError
-from elmore.training.distributed import Team, joined_team, launched_team, process_device, started_again
+from elmore.training.distributed import (
+    World,
+    joined_process_group,
+    process_device,
+    started_again,
+    world_from_environment,
+)
 
 
 def test_one_process_is_a_team_of_its_own(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with joined_team(torch.device("cpu")) as team:
-        assert (team.rank, team.size, team.is_rank_zero) == (0, 1, True)
-        assert team.gather(torch.ones(2, 3), dim=1).shape == (2, 3)
-        assert team.mean(torch.tensor([2.0])).item() == 2.0
-        assert (team.any(True), team.any(False)) == (True, False)
-        assert team.on_rank_zero(lambda: "done") == "done"
-        assert team.broadcast_tensors({"a": torch.ones(1)})["a"].item() == 1.0
+    with joined_process_group(torch.device("cpu")) as world:
+        assert (world.rank, world.size, world.is_rank_zero) == (0, 1, True)
+        assert world.all_gather(torch.ones(2, 3), dim=1).shape == (2, 3)
+        assert world.all_reduce_mean(torch.tensor([2.0])).item() == 2.0
+        assert (world.any(True), world.any(False)) == (True, False)
+        assert world.on_rank_zero(lambda: "done") == "done"
+        assert world.broadcast_tensors({"a": torch.ones(1)})["a"].item() == 1.0
 
 
 def test_one_process_is_told_its_own_errors():
@@ -29,50 +35,50 @@ def test_one_process_is_told_its_own_errors():
         raise InputError("no such thing")
 
     with pytest.raises(InputError, match="no such thing"):
-        Team().on_rank_zero(failing)
+        World().on_rank_zero(failing)
 
 
 TALK = """
 import json, torch
 from elmore.errors import InputError
-from elmore.training.distributed import joined_team
+from elmore.training.distributed import joined_process_group
 
-with joined_team(torch.device("cpu")) as team:
-    own = torch.full((1, 2), float(team.rank))
-    tensors = {"weights": torch.arange(3.0), "step": torch.tensor(7)} if team.is_rank_zero else {}
+with joined_process_group(torch.device("cpu")) as world:
+    own = torch.full((1, 2), float(world.rank))
+    tensors = {"weights": torch.arange(3.0), "step": torch.tensor(7)} if world.is_rank_zero else {}
     told = {
-        "gathered": team.gather(own, dim=1).tolist(),
-        "mean": team.mean(own).tolist(),
-        "any": [team.any(team.rank == 1), team.any(False)],
-        "on_rank_zero": team.on_rank_zero(lambda: {"step": 3, "from": team.rank}),
-        "broadcast": {name: tensor.tolist() for name, tensor in team.broadcast_tensors(tensors).items()},
+        "gathered": world.all_gather(own, dim=1).tolist(),
+        "mean": world.all_reduce_mean(own).tolist(),
+        "any": [world.any(world.rank == 1), world.any(False)],
+        "on_rank_zero": world.on_rank_zero(lambda: {"step": 3, "from": world.rank}),
+        "broadcast": {name: tensor.tolist() for name, tensor in world.broadcast_tensors(tensors).items()},
     }
 print(json.dumps(told))
 """
 FAIL = """
 import sys, torch
 from elmore.errors import ElmoreError, InputError
-from elmore.training.distributed import joined_team
+from elmore.training.distributed import joined_process_group
 
 def fail():
     raise InputError("the disk is full")
 
 try:
-    with joined_team(torch.device("cpu")) as team:
-        team.on_rank_zero(fail)
+    with joined_process_group(torch.device("cpu")) as world:
+        world.on_rank_zero(fail)
 except ElmoreError as error:
     sys.exit(f"told: {error}")
 """
 DIE = """
 import os, sys, torch
 from elmore.errors import ElmoreError
-from elmore.training.distributed import joined_team
+from elmore.training.distributed import joined_process_group
 
 try:
-    with joined_team(torch.device("cpu")) as team:
-        if team.rank == 1:
+    with joined_process_group(torch.device("cpu")) as world:
+        if world.rank == 1:
             os._exit(9)
-        team.mean(torch.ones(1))
+        world.all_reduce_mean(torch.ones(1))
 except ElmoreError as error:
     sys.exit(f"told: {error}")
 """
@@ -146,10 +152,10 @@ def test_more_processes_than_gpus_are_told_what_to_do(monkeypatch):
 def test_the_launcher_says_which_process_this_is(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "3")
-    assert launched_team() == Team(1, 3)
-    assert not launched_team().is_rank_zero
+    assert world_from_environment() == World(1, 3)
+    assert not world_from_environment().is_rank_zero
     monkeypatch.delenv("WORLD_SIZE")
-    assert launched_team() == Team(0, 1)
+    assert world_from_environment() == World(0, 1)
 
 
 def test_a_launcher_says_when_it_starts_a_command_again(monkeypatch):

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from elmore.training.captured_tensors import capture_tensors, restore_tensors
 from elmore.training.events import Estimated, Evaluated, Progressed, RolledBack, Started, Stopped
 from elmore.training.log import read_log
-from elmore.training.memory import bytes_held
-from elmore.training.pace import Pace
+from elmore.training.memory import training_state_bytes
 from elmore.training.run import TrainingRun
 from elmore.training.run_folder import RunFolder
 from elmore.training.run_state import RunState
 from elmore.training.settings import RunSettings
+from elmore.training.state_dicts import joint_state_dict, load_joint_state_dict
+from elmore.training.step_timer import StepTimer
 from elmore.training.trainable import Evaluation, Step, Trainable
 
 STEPS = 12
@@ -58,15 +58,15 @@ class Line:
         error = (self.model(x) - 2 * x).abs().mean().item()
         return Evaluation("mean error", error, {}, tokens=9)
 
-    def capture(self) -> dict[str, Tensor]:
-        return capture_tensors(self.model, [self.optimizer])
+    def state_dict(self) -> dict[str, Tensor]:
+        return joint_state_dict(self.model, [self.optimizer])
 
-    def restore(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
         self.restored.append(done)
-        restore_tensors(self.model, [self.optimizer], tensors)
+        load_joint_state_dict(self.model, [self.optimizer], tensors)
 
     def memory_bytes(self) -> int:
-        return bytes_held(self.model, [self.optimizer])
+        return training_state_bytes(self.model, [self.optimizer])
 
 
 def run_of(line: Trainable, folder: Path, **settings: int) -> TrainingRun:
@@ -143,7 +143,7 @@ def test_no_stretch_crosses_from_one_phase_to_the_next_nor_passes_a_checkpoint(t
 
 
 def test_what_the_rest_will_take_is_told_once_a_phase_from_its_own_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.training.pace.ENOUGH_STEPS", 4)
+    monkeypatch.setattr("elmore.training.step_timer.ENOUGH_STEPS", 4)
     clock = iter(range(10**6))
     monkeypatch.setattr("elmore.training.stretches.time.monotonic", lambda: float(next(clock)))
     line = Line(phase_ends=(30, 100))
@@ -170,11 +170,11 @@ def test_a_run_is_not_silent_for_long_however_rarely_it_logs(tmp_path, monkeypat
 
 
 def test_stretches_grow_until_a_pause_comes_every_few_seconds():
-    pace = Pace()
+    timer = StepTimer()
     stretches = []
     for _ in range(8):
-        stretches.append(pace.next_stretch())
-        pace.add(steps=stretches[-1], seconds=0.25 * stretches[-1])
+        stretches.append(timer.steps_to_next_pause())
+        timer.add(steps=stretches[-1], seconds=0.25 * stretches[-1])
     assert stretches == [1, 2, 4, 8, 16, 20, 20, 20]
 
 

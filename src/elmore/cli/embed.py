@@ -25,7 +25,7 @@ from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import (
     DEFAULT_BATCH_TOKENS,
-    DEFAULT_CARRY_ROWS,
+    DEFAULT_CARRY_BATCH_SIZE,
     DEFAULT_COMPUTE,
     DEFAULT_DTYPE,
     DEFAULT_LAYERS,
@@ -126,7 +126,7 @@ allennlp_options = options_record(
 @option("--batch-size", type=int, metavar="N", panel=COMPUTING, help="Sentences in a batch, at most.")
 @state_option(
     "fixed starts each sentence alike; carry goes on from the batch before, "
-    f"of {DEFAULT_CARRY_ROWS} sentences or --batch-size.",
+    f"of {DEFAULT_CARRY_BATCH_SIZE} sentences or --batch-size.",
     default=None,  # --layout allennlp implies another
 )
 @allennlp_options
@@ -159,7 +159,7 @@ def embed(
 
     from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
-    from elmore.embedding.job import unfinished_work
+    from elmore.embedding.job import work_folder
 
     def embedder() -> Embedder:
         loaded = model.load_to_run(verbosity)
@@ -192,7 +192,7 @@ def embed(
             force=force,
         )
     except KeyboardInterrupt:
-        kept = unfinished_work(output).exists()
+        kept = work_folder(output).exists()
         verbosity.info(f"stopped; {'the same command goes on from where it was' if kept else 'nothing was kept'}")
         raise click.exceptions.Exit(130) from None
     resumed = f" ({summary.resumed_after:,} of them by an earlier try)" if summary.resumed_after else ""

@@ -39,14 +39,14 @@ def _model_facts(model: "Model") -> dict[str, str]:
     config, card = model.config, model.card
     mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
     changes = {"lower case": card.text.lowercase, "escaped": card.text.escape}
-    directions = f"two directions of {config.vector_dim}" if config.directions == 2 else f"{config.reads} only"
+    directions = f"two directions of {config.vector_dim}" if config.num_directions == 2 else f"{config.reads} only"
     return {
         "name": card.name,
         "description": card.description,
         "licence": card.licence or "not stated",
         "source": card.source,
         "format": card.format,
-        "parameters": f"{config.parameters:,}",
+        "parameters": f"{config.num_parameters:,}",
         "layers": f"{config.num_layers}: the words alone, and {count(config.lstm_layers, 'LSTM layer')}",
         "vector size": f"{config.dim} ({directions})",
         "LSTM": _what_its_lstm_is(config),
@@ -89,7 +89,7 @@ def _every_detail(model: "Model") -> dict[str, Any]:
     return {
         "card": model.card.to_dict(),
         "config": config.to_dict(),
-        "parameters": config.parameters,
+        "parameters": config.num_parameters,
         "num_layers": config.num_layers,
         "dim": config.dim,
         "vocabulary": len(model.vocabulary) if model.vocabulary else None,

@@ -34,8 +34,8 @@ class ModelChoice:
 
         return load(
             self.model,
-            options=self.options_file,
-            weights=self.weight_file,
+            options_file=self.options_file,
+            weight_file=self.weight_file,
             vocabulary=self.vocabulary,
             token_embeddings=self.token_embeddings,
             device=device,
@@ -46,7 +46,7 @@ class ModelChoice:
         device = chosen_device(self.device, verbosity)
         loaded = self.load(device)
         name = loaded.card.name or loaded.card.source
-        verbosity.debug(f"model: {name}, {loaded.config.parameters:,} parameters, on {loaded.device}")
+        verbosity.debug(f"model: {name}, {loaded.config.num_parameters:,} parameters, on {loaded.device}")
         return loaded
 
 

@@ -9,7 +9,7 @@ from elmore.cli.command import SOURCE, argument, option, state_option, verb
 from elmore.cli.model_options import ModelChoice, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS, DEFAULT_PERPLEXITY_STATE, StateName
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE, DEFAULT_PERPLEXITY_STATE, StateName
 from elmore.errors import count
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ READING = "Reading"
     panel=READING,
 )
 @option(
-    "--rows",
-    default=DEFAULT_PERPLEXITY_ROWS,
+    "--batch-size",
+    default=DEFAULT_PERPLEXITY_BATCH_SIZE,
     metavar="N",
     panel=READING,
     help="Rows read side by side when the state is carried.",
@@ -51,7 +51,7 @@ READING = "Reading"
     default=DEFAULT_PASSAGE,
     metavar="N",
     panel=READING,
-    help="Sentences a row takes at a time when the state is carried; 1, with --rows 1, as bilm-tf.",
+    help="Sentences a row takes at a time when the state is carried; 1, with --batch-size 1, as bilm-tf.",
 )
 @option(
     "--first-words",
@@ -70,7 +70,7 @@ def perplexity(
     texts: tuple[str, ...],
     as_json: bool,
     state: StateName,
-    rows: int,
+    batch_size: int,
     passage: int,
     first_words: int | None,
 ) -> None:
@@ -90,18 +90,18 @@ def perplexity(
             model=loaded,
             token_style=text.token_style,
             state=state,
-            rows=rows,
+            batch_size=batch_size,
             passage=passage,
             first_words=first_words,
             progress=progress,
         )
     if as_json:
-        how = {"state": state} | ({"rows": rows, "passage": passage} if state == "carry" else {})
+        how = {"state": state} | ({"batch_size": batch_size, "passage": passage} if state == "carry" else {})
         name = model.model or loaded.card.name or loaded.card.source
         facts = {"model": name, "texts": texts, **found._asdict(), **how, "first_words": first_words}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
-        for name, value in _lines(found, state=state, rows=rows, passage=passage, first_words=first_words):
+        for name, value in _lines(found, state=state, batch_size=batch_size, passage=passage, first_words=first_words):
             print(f"{name:<10}{value}")
 
 
@@ -154,12 +154,12 @@ def _corpus_sentences(
 
 
 def _lines(
-    found: "Perplexity", *, state: str, rows: int, passage: int, first_words: int | None
+    found: "Perplexity", *, state: str, batch_size: int, passage: int, first_words: int | None
 ) -> list[tuple[str, str]]:
     counted = f"the first {first_words} of each sentence" if first_words else "words and the ends of sentences"
     how = "fixed: every sentence from the model's own"
     if state == "carry":
-        how = f"carried on in {rows} rows that take {passage} sentences at a time"
+        how = f"carried on in {batch_size} rows that take {passage} sentences at a time"
     each = {"forward": found.forward, "backward": found.backward}
     return [
         ("tokens", f"{found.tokens:,} ({counted}), in {count(found.sentences, 'sentence')}"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
 
 
-# Fields of a recipe may follow, as --training.rows 64; the verb checks them itself.
+# Fields of a recipe may follow, as --training.batch_size 64; the verb checks them itself.
 @verb(allow_extra_args=True, ignore_unknown_options=True)
 @argument("prepared", type=FILE, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
 @option("--output", "-o", type=FILE, metavar="RUN", help="A new folder for the run.")
@@ -62,7 +62,7 @@ def pretrain(
 ) -> None:
     """Train a biLM on PREPARED.
 
-    Any field of a recipe can be set: --training.rows 64 --model.cell_dim 512.
+    Any field of a recipe can be set: --training.batch_size 64 --model.cell_dim 512.
     """
     if (output is None) == (resume is None):
         raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
@@ -78,9 +78,9 @@ def pretrain(
     with interruption_told(verbosity, folder, go_on):
         from elmore.corpus.corpus import Corpus
         from elmore.pretraining.pretrain import pretrain as events_of
-        from elmore.training.distributed import launched_team
+        from elmore.training.distributed import world_from_environment
 
-        quiet = verbosity.quiet or not launched_team().is_rank_zero
+        quiet = verbosity.quiet or not world_from_environment().is_rank_zero
         corpus = Corpus.open(prepared)
         events = events_of(
             corpus,
@@ -115,11 +115,11 @@ class _RunOptions:
         """The recipe to begin from, and the fields that the user named."""
         if not self.words:
             return {"base": self.recipe, **self.changes}
-        from elmore.pretraining.initial_model import reading_words
+        from elmore.pretraining.initial_model import with_word_table
         from elmore.pretraining.recipe import Recipe
         from elmore.recipe import override, read_recipe
 
         recipe = override(read_recipe(self.recipe or DEFAULT_RECIPE, Recipe), self.changes)
         # The shape is what it is now; of all else the trainer is to know what was asked for by name.
         named = {name: value for name, value in self.changes.items() if not name.startswith("model.")}
-        return {"base": reading_words(recipe, corpus), **named}
+        return {"base": with_word_table(recipe, corpus), **named}

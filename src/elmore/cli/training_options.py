@@ -15,7 +15,7 @@ from elmore.errors import ElmoreError, InputError
 from elmore.training.settings import RunSettings
 
 if TYPE_CHECKING:
-    from elmore.training.stoppable import StoppableEvents
+    from elmore.training.graceful_stop import StoppableEvents
 
 E = TypeVar("E")
 
@@ -73,14 +73,15 @@ settings_options = options_record(
 
 
 def recipe_changes(context: click.Context) -> dict[str, str]:
-    """What follows a verb's own options, `--training.rows 64 --model.cell_dim=512`, as a dictionary for `override`."""
+    """What follows a verb's own options, as in `--training.batch_size 64 --model.cell_dim=512`, for `override`."""
     changes: dict[str, str] = {}
     words = iter(context.args)
     for word in words:
         name, joined, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or "." not in name:
             raise InputError(
-                f"{word!r} is no option of {context.command.name}; fields of a recipe look like --training.rows 64"
+                f"{word!r} is no option of {context.command.name}; "
+                "fields of a recipe look like --training.batch_size 64"
             )
         if not joined:
             value = next(words, "")
@@ -94,12 +95,12 @@ def show_training(events: "StoppableEvents[E]", go_on: str, *, quiet: bool) -> N
     """Train, and leave with 130 if the user stopped it."""
     from elmore.training.display import training_display
     from elmore.training.events import Started, Stopped
-    from elmore.training.stoppable import gentle_stop
+    from elmore.training.graceful_stop import graceful_stop
 
     begun = stopped = False
     with training_display(quiet=quiet) as display:
         try:
-            with gentle_stop(events, display.say):
+            with graceful_stop(events, display.say):
                 for event in events:
                     begun, stopped = begun or isinstance(event, Started), isinstance(event, Stopped)
                     display.show(f"{event}; go on with: {go_on}" if stopped else event)

@@ -93,7 +93,7 @@ class CorpusWriter:
         self.files: dict[str, StoredFile] = {}
 
     @contextmanager
-    def stream(self, name: str) -> Iterator["StreamWriter"]:
+    def open_stream(self, name: str) -> Iterator["StreamWriter"]:
         """Write train.bin or heldout.bin."""
         with (self.folder / name).open("wb") as file:
             writer = StreamWriter(file)
@@ -101,15 +101,15 @@ class CorpusWriter:
             yield writer
         self.files[name] = StoredFile(bytes=writer.bytes, sha256=writer.hash.hexdigest())
 
-    def words(self, name: str, words: Sequence[str]) -> None:
+    def write_words(self, name: str, words: Sequence[str]) -> None:
         """Write types.txt or vocabulary.txt."""
-        self._whole(name, "".join(f"{word}\n" for word in words).encode())
+        self._write_file(name, "".join(f"{word}\n" for word in words).encode())
 
-    def numbers(self, name: str, values: NDArray[Any], dtype: DTypeLike) -> None:
+    def write_array(self, name: str, values: NDArray[Any], dtype: DTypeLike) -> None:
         """Write classes.bin."""
-        self._whole(name, values.astype(dtype).tobytes())
+        self._write_file(name, values.astype(dtype).tobytes())
 
-    def manifest(self, facts: dict[str, Any]) -> None:
+    def write_manifest(self, facts: dict[str, Any]) -> None:
         """Write the manifest: these facts, between the name of the format and the checksums of all files."""
         files = {name: asdict(self.files[name]) for name in FILES}
         whole = {"format": FORMAT, "version": VERSION, **facts, "files": files}
@@ -117,7 +117,7 @@ class CorpusWriter:
         # A file name need not be UTF-8; as \udc80 and the like, which is JSON too, it is kept.
         (self.folder / MANIFEST).write_bytes(text.encode("utf-8", "backslashreplace"))
 
-    def _whole(self, name: str, content: bytes) -> None:
+    def _write_file(self, name: str, content: bytes) -> None:
         (self.folder / name).write_bytes(content)
         self.files[name] = StoredFile(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 

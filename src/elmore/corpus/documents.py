@@ -16,7 +16,7 @@ from typing import get_args
 
 from elmore.errors import InputError
 from elmore.text.input_format import CorpusFormat, format_of
-from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, settle
+from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, resolve_paragraphs
 from elmore.text.reading import read_sentences
 from elmore.text.style import TextStyle
 from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
@@ -48,8 +48,8 @@ def read_documents(
         return _proteins(path, errors, dropped, on_read)
     lines = read_lines(path, errors=errors, on_read=on_read)
     if format == "text":
-        settled, numbered = settle(enumerate(lines, start=1), paragraphs=paragraphs, name=name_of(path))
-        lines = _unwrapped(numbered) if settled == "blank-line" else (line for _, line in numbered)
+        resolved, numbered = resolve_paragraphs(enumerate(lines, start=1), paragraphs=paragraphs, name=name_of(path))
+        lines = _unwrapped(numbered) if resolved == "blank-line" else (line for _, line in numbered)
     return _documents(lines, tokenized=format == "tokenized", dropped=dropped)
 
 

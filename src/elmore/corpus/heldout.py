@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from elmore.corpus.numbering import DOCUMENT
 
 
-class Parts(NamedTuple):
+class HeldoutSplit(NamedTuple):
     """A piece of a stream, parted."""
 
     train: NDArray[np.uint32]
@@ -32,12 +32,12 @@ def choose_heldout(documents: int, *, share: float, seed: int) -> NDArray[np.boo
     return is_heldout
 
 
-def split_heldout(chunks: Iterable[NDArray[np.uint32]], is_heldout: NDArray[np.bool_]) -> Iterator[Parts]:
+def split_heldout(chunks: Iterable[NDArray[np.uint32]], is_heldout: NDArray[np.bool_]) -> Iterator[HeldoutSplit]:
     """Part the stream of a draft, piece by piece, into what is trained on and what is held out, in the same order.
 
     >>> stream = np.array([DOCUMENT, 7, 0, 8, 0, DOCUMENT, 9, 0], dtype=np.uint32)
     >>> list(split_heldout([stream], np.array([True, False])))
-    [Parts(train=array([9, 0], dtype=uint32), heldout=array([7, 0, 8, 0], dtype=uint32))]
+    [HeldoutSplit(train=array([9, 0], dtype=uint32), heldout=array([7, 0, 8, 0], dtype=uint32))]
     """
     document = -1
     for chunk in chunks:
@@ -45,7 +45,7 @@ def split_heldout(chunks: Iterable[NDArray[np.uint32]], is_heldout: NDArray[np.b
         documents = document + np.cumsum(opens)
         document = int(documents[-1])
         apart = is_heldout[documents]
-        yield Parts(chunk[~apart & ~opens], chunk[apart & ~opens])
+        yield HeldoutSplit(chunk[~apart & ~opens], chunk[apart & ~opens])
 
 
 def _hashes(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

@@ -170,16 +170,16 @@ def _write_corpus(
     unknown = vocabulary.index[UNKNOWN]
     classes = np.array([vocabulary.index.get(word, unknown) for word in types.words], dtype=np.uint32)
     writer = CorpusWriter(folder)
-    with writer.stream(TRAIN) as train, writer.stream(HELDOUT) as heldout:
+    with writer.open_stream(TRAIN) as train, writer.open_stream(HELDOUT) as heldout:
         for parts in split_heldout(draft.chunks(), is_heldout):
             train.append(types.renumbered[parts.train])
             heldout.append(types.renumbered[parts.heldout])
     draft.path.unlink()
-    writer.words(TYPES, types.words)
-    writer.words(VOCABULARY, vocabulary.words)
-    writer.numbers(CLASSES, classes, "<u4")
+    writer.write_words(TYPES, types.words)
+    writer.write_words(VOCABULARY, vocabulary.words)
+    writer.write_array(CLASSES, classes, "<u4")
     statistics = corpus_statistics(types, is_heldout, is_unknown=classes == unknown, dropped=draft.dropped)
-    writer.manifest({"written_by": f"elmore {__version__}", "text": asdict(style), **statistics, **facts})
+    writer.write_manifest({"written_by": f"elmore {__version__}", "text": asdict(style), **statistics, **facts})
 
 
 def _size(file: str) -> int | None:

@@ -24,10 +24,10 @@ from elmore.defaults import (
 )
 from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
-from elmore.embedding.given_sentences import Given, as_given, prepare_sentences
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
+from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to_tokens
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError, InputWarning
 from elmore.fields import check_value
@@ -49,12 +49,17 @@ Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
 
 class _EncodeArguments(TypedDict, total=False):
+    """The fields of `EncodeOptions`."""
+
     layers: LayersArgument
     state: StateName
     dtype: DtypeArgument
     batch_tokens: int
     batch_size: int | None
     token_style: TokenStyle
+
+
+class _EncodeAndShowArguments(_EncodeArguments, total=False):
     show_progress_bar: bool | None
 
 
@@ -93,7 +98,7 @@ class Embedder:
         about = {
             "language": card.text.language,
             "layers": f"{self.num_layers} of {self.dim}",
-            "parameters": f"{config.parameters:,}",
+            "parameters": f"{config.num_parameters:,}",
             "device": self.device,
             "sentences start from": card.start_state_from or card.start_state,
         }
@@ -162,9 +167,9 @@ class Embedder:
         return [sentence.text for sentence in split_text(text, style=self.model.card.text, paragraphs=paragraphs)]
 
     @overload
-    def encode(self, sentences: str, **options: Unpack[_EncodeArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
+    def encode(self, sentences: str, **options: Unpack[_EncodeAndShowArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
     @overload
-    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Vectors]: ...
+    def encode(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeAndShowArguments]) -> list[Vectors]: ...
     def encode(
         self,
         sentences: str | Iterable[Sentence],
@@ -205,58 +210,23 @@ class Embedder:
                 progress.advance(sentences=1, tokens=array.shape[-2])
         return vectors[0] if isinstance(sentences, str) else vectors
 
-    def encode_iter(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        layers: LayersArgument = DEFAULT_LAYERS,
-        state: StateName = DEFAULT_STATE,
-        dtype: DtypeArgument = DEFAULT_DTYPE,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        batch_size: int | None = None,
-        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
-    ) -> Iterator[Vectors]:
-        """As `encode`, for a stream of any length: some batches are read ahead, and nothing more is kept in memory."""
+    def encode_iter(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> Iterator[Vectors]:
+        """As `encode`, with its options, for a stream of any length: no more is kept in memory than is read ahead."""
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
-        options = EncodeOptions(
-            layers=layers,
-            state=state,
-            dtype=dtype,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
-            token_style=token_style,
-        )
-        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options)
+        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), EncodeOptions(**options))
         return (item.vectors.numpy() for chunk in chunks for item in chunk)
 
-    def encode_tensors(
-        self,
-        sentences: Iterable[Sentence],
-        *,
-        layers: LayersArgument = DEFAULT_LAYERS,
-        state: StateName = DEFAULT_STATE,
-        dtype: DtypeArgument = DEFAULT_DTYPE,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
-        batch_size: int | None = None,
-        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
-    ) -> list[Tensor]:
-        """As `encode`, as tensors that stay where the network runs.
+    def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Tensor]:
+        """As `encode`, with its options, as tensors that stay where the network runs.
 
         >>> [t.shape for t in Embedder.from_pretrained("tiny-random").encode_tensors(["I took a bow.", "Me too."])]
         [torch.Size([5, 32]), torch.Size([3, 32])]
         """
         if isinstance(sentences, str):
             raise InputError("encode_tensors takes a list of sentences; put the string into a list")
-        options = EncodeOptions(
-            layers=layers,
-            state=state,
-            dtype=dtype,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
-            token_style=token_style,
-        )
-        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), options, device=self.device)
+        items = ((sentence, None) for sentence in sentences)
+        chunks = self.encode_chunks(items, EncodeOptions(**options), device=self.device)
         return [item.vectors for chunk in chunks for item in chunk]
 
     def encode_chunks(
@@ -274,17 +244,17 @@ class Embedder:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
         encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
-        items = self._checked_once(prepare_sentences(sentences, self.tokenizer, options.token_style))
+        items = self._checked_once(align_sentences(sentences, self.tokenizer, options.token_style))
         if options.carried_rows:
             chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
         else:
             size, rows = options.batch_tokens, options.batch_size
             chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
-        return ([as_given(item) for item in chunk] for chunk in chunks)
+        return ([pool_to_tokens(item) for item in chunk] for chunk in chunks)
 
     def encode_sentences(
         self,
-        texts: Iterable[Sentence],
+        sentences: Iterable[Sentence],
         *,
         pool: PoolName = "mean",
         layers: Literal["average", "top"] | int = DEFAULT_LAYERS,
@@ -296,12 +266,12 @@ class Embedder:
         >>> Embedder.from_pretrained("tiny-random").encode_sentences(["One vector each.", "Really."]).shape
         (2, 32)
         """
-        if isinstance(texts, str):
+        if isinstance(sentences, str):
             raise InputError("encode_sentences takes a list of sentences; put the string into a list")
         check_value("pool", pool, PoolName)
         if not LayerChoice.parse(layers, num_layers=self.num_layers).merged:
             raise InputError(f"layers is {layers!r}; a sentence vector takes 'average', 'top' or one number")
-        items = list(texts)
+        items = list(sentences)
         pooled = np.zeros((len(items), self.dim), dtype=np.float32)
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
             stream = self.encode_iter(items, layers=layers, batch_tokens=batch_tokens)
@@ -351,7 +321,7 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _checked_once(self, items: Iterator[SentenceItem[Given[T]]]) -> Iterator[SentenceItem[Given[T]]]:
+    def _checked_once(self, items: Iterator[SentenceItem[Alignment[T]]]) -> Iterator[SentenceItem[Alignment[T]]]:
         """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
         if self._checked:
             return items
@@ -359,7 +329,7 @@ class Embedder:
         sample = list(islice(items, SENTENCES_CHECKED))
         style = self.model.card.text
         found = warnings_about([item.words for item in sample], style)
-        singles = [item.payload.single for item in sample if item.payload.single is not None]
+        singles = [item.payload.single_word for item in sample if item.payload.single_word is not None]
         if len(singles) == len(sample) and (message := warning_about_single_words(singles, style)):
             found.append(message)
         for message in found:

@@ -8,7 +8,7 @@ import torch
 
 from elmore.defaults import (
     DEFAULT_BATCH_TOKENS,
-    DEFAULT_CARRY_ROWS,
+    DEFAULT_CARRY_BATCH_SIZE,
     DEFAULT_DTYPE,
     DEFAULT_LAYERS,
     DEFAULT_STATE,
@@ -45,7 +45,7 @@ class EncodeOptions:
     @property
     def carried_rows(self) -> int | None:
         """How many rows carry their state from batch to batch, which decides the numbers; None: none does."""
-        return (self.batch_size or DEFAULT_CARRY_ROWS) if self.state == "carry" else None
+        return (self.batch_size or DEFAULT_CARRY_BATCH_SIZE) if self.state == "carry" else None
 
 
 def dtype_name(dtype: DtypeArgument) -> DtypeName:

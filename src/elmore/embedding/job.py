@@ -64,8 +64,8 @@ class EmbedJob:
 
     def __repr__(self) -> str:
         """What is not as usual."""
-        told = (field for field in fields(self) if getattr(self, field.name) != field.default)
-        return f"EmbedJob({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in told)})"
+        changed = (field for field in fields(self) if getattr(self, field.name) != field.default)
+        return f"EmbedJob({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in changed)})"
 
     @property
     def resumable(self) -> bool:
@@ -159,10 +159,10 @@ class EmbedJob:
 
         def opened(*, fresh: bool) -> Spool:
             return Spool(
-                unfinished_work(target),
+                work_folder(target),
                 self._description(embedder, choice),
                 dim=embedder.dim,
-                layers=None if choice.merged else len(choice.numbers),
+                layers=None if choice.merged else len(choice.indices),
                 dtype=dtype_name(self.dtype),
                 fresh=fresh,
             )
@@ -224,6 +224,6 @@ class EmbedJob:
             yield number, sentence
 
 
-def unfinished_work(target: Path) -> Path:
+def work_folder(target: Path) -> Path:
     """The folder beside the target in which a job works, and which a stopped one leaves."""
     return target.with_name(f"{target.name}.partial")

@@ -20,7 +20,7 @@ LayersArgument = str | SupportsIndex | Sequence[SupportsIndex] | slice | NDArray
 class LayerChoice:
     """The layers to take; `merged` gives one vector a word, their mean, else they stay apart."""
 
-    numbers: tuple[int, ...]
+    indices: tuple[int, ...]
     merged: bool
 
     @classmethod
@@ -30,9 +30,9 @@ class LayerChoice:
         Numbers below 0 count from the top.
 
         >>> LayerChoice.parse(-1, num_layers=3)
-        LayerChoice(numbers=(2,), merged=True)
+        LayerChoice(indices=(2,), merged=True)
         >>> LayerChoice.parse([0, 2], num_layers=3)
-        LayerChoice(numbers=(0, 2), merged=False)
+        LayerChoice(indices=(0, 2), merged=False)
         """
         every = tuple(range(num_layers))
         if isinstance(layers, str) and layers in ("average", "top"):
@@ -51,18 +51,18 @@ class LayerChoice:
     @property
     def depth(self) -> int:
         """How many LSTM layers have to run."""
-        return max(self.numbers)
+        return max(self.indices)
 
     @property
     def name(self) -> str | int | list[int]:
         """One spelling for each choice, in plain JSON values: `"top"`, `-1` and `2` are the same layer of three."""
         if not self.merged:
-            return list(self.numbers)
-        return self.numbers[0] if len(self.numbers) == 1 else "average"
+            return list(self.indices)
+        return self.indices[0] if len(self.indices) == 1 else "average"
 
     def take(self, layers: Layers, *, dtype: torch.dtype, device: torch.device | str) -> Tensor:
         """(layers, sentences, words, dim), of one layer if merged."""
-        stacked = layers.stack(self.numbers).float()
+        stacked = layers.stack(self.indices).float()
         if self.merged:
             stacked = stacked.mean(dim=0, keepdim=True)
         return stacked.to(device, dtype)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
 from elmore.defaults import DEFAULT_DTYPE, DtypeName
 from elmore.embedding.columns import Column
-from elmore.embedding.texts import encode_text, slice_texts
+from elmore.embedding.packed_strings import encode_string, slice_strings
 from elmore.errors import ElmoreError, InputError, InputWarning
 from elmore.output_paths import check_folder_of
 
@@ -108,7 +108,7 @@ class Spool:
         self._state = folder / "spool.json"
         self._lock = folder / "lock"
         self._description = {**self.job, "vectors": {"dim": dim, "layers": layers, "dtype": dtype}}
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._is_open = False
         self._open(fresh=fresh)
 
@@ -125,9 +125,9 @@ class Spool:
             raise InputError(f"sentence {number} comes after sentence {before.last_number}; numbers must rise")
         if vectors.shape != (expected := (*self.row[:-1], len(words), self.row[-1])):
             raise InputError(f"sentence {number}: its vectors have the shape {vectors.shape}; it must be {expected}")
-        tokens = [encode_text(word) for word in words]
+        tokens = [encode_string(word) for word in words]
         token_ends = list(accumulate(map(len, tokens), initial=before.word_bytes))
-        label_data = encode_text(label or "")
+        label_data = encode_string(label or "")
         after = Totals(
             sentences=before.sentences + 1,
             words=before.words + len(words),
@@ -205,16 +205,16 @@ class Spool:
         self.close()
 
     def _open(self, *, fresh: bool) -> None:
-        with self._last_commit_stands(), ExitStack() as held:
+        with self._last_commit_stands(), ExitStack() as opened:
             _make_folder(self.folder, known_by=self._lock.name)
-            held.callback(self._locked().release)
+            opened.callback(self._locked().release)
             self.totals = Totals() if fresh else self._committed()
             for name, column in self.columns.items():
                 if self.done == 0:
                     column.path.unlink(missing_ok=True)
                 column.open(self.totals.rows[name])
-                held.callback(column.close)
-            self._held = held.pop_all()
+                opened.callback(column.close)
+            self._resources = opened.pop_all()
         self._is_open = True
         self.commit()
 
@@ -262,7 +262,7 @@ class Spool:
 
     def _release(self) -> None:
         self._is_open = False
-        self._held.close()
+        self._resources.close()
 
     def _flush(self) -> None:
         for column in self.columns.values():
@@ -309,7 +309,7 @@ def _make_folder(folder: Path, *, known_by: str) -> None:
 
 def _texts(data: Column, offsets: NDArray[Any]) -> list[str]:
     first, end = int(offsets[0]), int(offsets[-1])
-    return slice_texts(data.span(first, end), offsets - first, 0, len(offsets) - 1)
+    return slice_strings(data.span(first, end), offsets - first, 0, len(offsets) - 1)
 
 
 def _packed(numbers: Sequence[int]) -> bytes:

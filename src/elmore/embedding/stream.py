@@ -19,7 +19,7 @@ from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputWarning, OutOfMemory
 from elmore.model import Model
 from elmore.network.state import State
-from elmore.text.batch import Batch, plan
+from elmore.text.batch import Batch, bucket_by_length
 
 T = TypeVar("T")
 Words = Sequence[str]
@@ -63,7 +63,9 @@ class SentenceEncoder:
         """Read every sentence from the model's start state."""
         for chunk in _chunks(items, batch_tokens=batch_tokens):
             vectors: list[Tensor | None] = [None] * len(chunk)
-            for numbers in plan((len(item.words) + 2 for item in chunk), tokens=batch_tokens, rows=batch_size):
+            for numbers in bucket_by_length(
+                (len(item.words) + 2 for item in chunk), tokens=batch_tokens, rows=batch_size
+            ):
                 start = self.model.start.repeat(len(numbers))
                 batch, _ = self._read([chunk[number].words for number in numbers], start)
                 for number, own in zip(numbers, batch, strict=True):

@@ -24,7 +24,7 @@ class Checkpoint:
     config: ModelConfig
     tensors: Mapping[str, StoredTensor]
     vocabulary: Vocabulary | None = None
-    characters: Mapping[str, int] | None = None  # the table of a code point alphabet
+    character_vocabulary: Mapping[str, int] | None = None  # of a code point alphabet: the row of each
     start: Mapping[str, Tensor] | None = None  # "h" (layers, directions, vector_dim) and "c" (…, cell_dim), if warm
     softmax: Callable[[], Mapping[str, StoredTensor]] | None = (
         None  # "weight" (words, vector_dim), "bias"; read when called

@@ -21,6 +21,7 @@ from elmore.config import ModelConfig
 from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.checkpoint import Checkpoint
 from elmore.formats.format import Format
+from elmore.formats.layouts.options import whole_number
 from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take_tensor
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
@@ -63,16 +64,16 @@ def read(container: Container) -> Checkpoint:
     with error_context(f"encoder.pkl, by {where}"):
         tensors |= lstm(encoder, "", config)
     has_softmax = "classifier.pkl" in container.names()
-    vocabulary, characters = None, None
+    vocabulary, character_vocabulary = None, None
     if config.word_dim or has_softmax:
         vocabulary = _vocabulary(_dictionary(container, "word.dic", rows=config.n_words, marks=_MARKS[:3]))
     if config.characters:
-        characters = _dictionary(container, "char.dic", rows=config.characters.n_characters, marks=_MARKS)
+        character_vocabulary = _dictionary(container, "char.dic", rows=config.characters.n_characters, marks=_MARKS)
     return Checkpoint(
         config=config,
         tensors=tensors,
         vocabulary=vocabulary,
-        characters=characters,
+        character_vocabulary=character_vocabulary,
         softmax=partial(_softmax, container, config) if has_softmax else None,
     )
 
@@ -97,25 +98,25 @@ def _network(container: Container) -> tuple[Mapping[str, Any], str]:
 
 def _config(network: Mapping[str, Any], embedder: Mapping[str, Tensor]) -> ModelConfig:
     encoder, words = _part(network, "encoder", kind="elmo"), _part(network, "token_embedder", kind="cnn")
-    word_dim, char_dim = _whole(words, "word_dim", least=0), _whole(words, "char_dim", least=0)
+    word_dim, char_dim = whole_number(words, "word_dim", least=0), whole_number(words, "char_dim", least=0)
     characters = None
     if char_dim:
         characters = {
             "alphabet": "codepoints",
             "n_characters": _rows(embedder, _CHARACTERS),
-            "max_characters": _whole(words, "max_characters_per_token"),
+            "max_characters": whole_number(words, "max_characters_per_token"),
             "embedding_dim": char_dim,
             "filters": words.get("filters"),
             "activation": words.get("activation"),
-            "n_highways": _whole(words, "n_highway", least=0),
+            "n_highways": whole_number(words, "n_highway", least=0),
         }
     fields = {
         "characters": characters,
         "n_words": _rows(embedder, _WORDS) if word_dim else 0,
         "word_dim": word_dim,
-        "vector_dim": _whole(encoder, "projection_dim"),
-        "cell_dim": _whole(encoder, "dim"),
-        "lstm_layers": _whole(encoder, "n_layers"),
+        "vector_dim": whole_number(encoder, "projection_dim"),
+        "cell_dim": whole_number(encoder, "dim"),
+        "lstm_layers": whole_number(encoder, "n_layers"),
         "cell_clip": encoder.get("cell_clip") or None,  # 0 means none
         "projection_clip": encoder.get("proj_clip") or None,
         "forget_bias": 0.0,  # the stored one is complete
@@ -139,13 +140,6 @@ def _part(network: Mapping[str, Any], name: str, *, kind: str) -> Mapping[str, A
             f"are of the kind {kind}"
         )
     return part
-
-
-def _whole(part: Mapping[str, Any], name: str, *, least: int = 1) -> int:
-    value = part.get(name)
-    if type(value) is not int or value < least:
-        raise FormatError(f"{name} is {str(value)[:60]}; it must be a whole number, at least {least}")
-    return value
 
 
 def _rows(embedder: Mapping[str, Tensor], name: str) -> int:

@@ -65,7 +65,7 @@ def read(container: Container) -> Checkpoint:
         config=config,
         tensors=tensors,
         vocabulary=_vocabulary(container),
-        characters=_characters(container, config.characters) if config.characters else None,
+        character_vocabulary=_characters(container, config.characters) if config.characters else None,
         start=_state(container, config) if _STATE in there else None,
         softmax=partial(_softmax, container, config) if _SOFTMAX in there else None,
         mixes=read_tensors(container, _MIXES) if _MIXES in there else None,
@@ -83,8 +83,8 @@ def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
         write_tensors(narrow_or_wide(checkpoint.tensors), target / _MODEL)
         if checkpoint.vocabulary is not None:
             (target / _VOCABULARY).write_bytes(_lines(checkpoint.vocabulary.words))
-        if checkpoint.characters is not None:
-            write_json(dict(checkpoint.characters), target / _CHARACTERS)
+        if checkpoint.character_vocabulary is not None:
+            write_json(dict(checkpoint.character_vocabulary), target / _CHARACTERS)
         if checkpoint.softmax is not None:
             write_tensors(narrow_or_wide(checkpoint.softmax()), target / _SOFTMAX)
         if checkpoint.start is not None:
@@ -158,7 +158,7 @@ def _characters(container: Container, config: CharacterConfig) -> dict[str, int]
 
 
 def _state(container: Container, config: ModelConfig) -> dict[str, Tensor]:
-    layers = (config.lstm_layers, config.directions)
+    layers = (config.lstm_layers, config.num_directions)
     tensors = read_tensors(container, _STATE)
     with error_context(_STATE):
         check_shapes(tensors, {"h": (*layers, config.vector_dim), "c": (*layers, config.cell_dim)})

@@ -95,7 +95,7 @@ def _only(container: Container, patterns: tuple[str, ...]) -> str:
     if len(found) > 1:
         raise FormatError(
             f"{shortened(found)} could all be the file usually called {patterns[0]}; leave only one here, or name "
-            "the files one by one: load(options=…, weights=…)"
+            "the files one by one: load(options_file=…, weight_file=…)"
         )
     return found[0]
 

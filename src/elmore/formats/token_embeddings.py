@@ -60,4 +60,4 @@ def with_token_embeddings(checkpoint: Checkpoint, embeddings: Tensor, vocabulary
     config = replace(config, characters=None, n_words=rows, word_dim=size, token_projection=False)
     tensors: dict[str, StoredTensor] = {"words.table": embeddings}
     tensors |= {name: checkpoint.tensors[name] for name in tensor_shapes(config) if name not in tensors}
-    return replace(checkpoint, config=config, tensors=tensors, vocabulary=vocabulary, characters=None)
+    return replace(checkpoint, config=config, tensors=tensors, vocabulary=vocabulary, character_vocabulary=None)

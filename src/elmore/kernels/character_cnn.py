@@ -32,27 +32,29 @@ def pool_by_product(
 ) -> Tensor:
     """The same as one product over spans of the widest filter's width."""
     dtype = compute_dtype(table)
-    matrix, lasts = _as_one(filters, characters.shape[1])
+    matrix, last_positions = _as_one(filters, characters.shape[1])
     table = pad(table, (0, 0, 0, -len(table) % 8))  # products of odd sizes are slow
     every_character = torch.arange(len(table), device=characters.device)
     x = (characters[..., None] == every_character).to(dtype) @ table.to(dtype)  # (W, M, C)
     x = pad(x, (0, 0, 0, matrix.shape[1] // table.shape[1] - 1))
-    pooled = max_over_time(x, matrix.to(dtype), lasts, characters, pooling=pooling)
+    pooled = max_over_time(x, matrix.to(dtype), last_positions, characters, pooling=pooling)
     return pooled + torch.cat([bias for _, bias in filters]).to(dtype)
 
 
 def pool_by_length(characters: Tensor, table: Tensor, filters: Filters) -> Tensor:
     """The same as products over spans of the widest filter's width, of words of one length at a time."""
     dtype = compute_dtype(table)
-    matrix, lasts = _as_one(filters, characters.shape[1])
-    pooled = max_over_time_by_length(characters, table.to(dtype), matrix.to(dtype), lasts)
+    matrix, last_positions = _as_one(filters, characters.shape[1])
+    pooled = max_over_time_by_length(characters, table.to(dtype), matrix.to(dtype), last_positions)
     return pooled + torch.cat([bias for _, bias in filters]).to(dtype)
 
 
 def _as_one(filters: Filters, characters: int) -> tuple[Tensor, Tensor]:
-    """All filters as one matrix (F, widest * C), and the last place (F,) where each may stand."""
+    """All filters as one matrix (F, widest * C), and the last position (F,) where each may stand."""
     widest = max(weight.shape[2] for weight, _ in filters)
-    # A narrow filter is a wide one whose last columns are zero; it may stand at more places.
+    # A narrow filter is a wide one whose last columns are zero; it may stand at more positions.
     matrix = torch.cat([pad(weight, (0, widest - weight.shape[2])) for weight, _ in filters])
-    lasts = [torch.full_like(bias, characters - weight.shape[2], dtype=torch.int32) for weight, bias in filters]
-    return matrix.transpose(1, 2).flatten(1), torch.cat(lasts)
+    last_positions = [
+        torch.full_like(bias, characters - weight.shape[2], dtype=torch.int32) for weight, bias in filters
+    ]
+    return matrix.transpose(1, 2).flatten(1), torch.cat(last_positions)

@@ -1,7 +1,7 @@
 """How well the next word is predicted: cross-entropy over all classes, or over a sample of them.
 
-Both are one computation: the right class against a set of candidates, each score lowered by the logarithm of how often
-its class was to be expected among them (by nothing for the full softmax). The scores of a chunk of positions are made,
+Both are one computation: the right class against a set of candidates, each logit lowered by the logarithm of how often
+its class was to be expected among them (by nothing for the full softmax). The logits of a chunk of positions are made,
 used for loss and gradients at once, and forgotten: kept, they would be the largest tensor of a training by far.
 
 G groups of positions (directions), N positions in each, P vector size, V classes, K candidates.
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmore.kernels.softmax import Normalize, normalize_
+from elmore.kernels.softmax import SoftmaxKernel, softmax_
 
 # On a GPU as many as memory has room for; on a CPU as many as stay in the cache until they have been used.
-SCORES_AT_ONCE = {"cuda": 2**27, "cpu": 2**21}
+LOGITS_AT_ONCE = {"cuda": 2**27, "cpu": 2**21}
 
 
 class Candidates(NamedTuple):
@@ -34,7 +34,7 @@ def cross_entropy(
     bias: Tensor,  # (V,)
     candidates: Candidates | None = None,
     *,
-    normalize: Normalize = normalize_,
+    softmax: SoftmaxKernel = softmax_,
 ) -> Tensor:
     """(G,) the sum of -log p(target) over the positions of each group, in float32 or better.
 
@@ -45,35 +45,35 @@ def cross_entropy(
     losses: Tensor
     if not torch.is_grad_enabled():
         losses = choice.offsets.new_zeros(len(hidden))
-        for part in choice.parts(hidden, normalize):
-            losses[part.group] += part.losses.sum()
+        for chunk in choice.chunks(hidden, softmax):
+            losses[chunk.group] += chunk.losses.sum()
         return losses
-    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice, normalize)  # type: ignore[no-untyped-call]
+    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice, softmax)  # type: ignore[no-untyped-call]
     return losses
 
 
-class _Part(NamedTuple):
+class _Chunk(NamedTuple):
     """A chunk of n positions of one group."""
 
     group: int
-    where: slice
+    positions: slice
     probabilities: Tensor  # (n, K) of the candidates; 0 for the right class, which is counted by itself
-    true: Tensor  # (n,) the score of the right class
-    total: Tensor  # (n,) the logarithm of the sum over all
+    target_logits: Tensor  # (n,) the logit of the right class
+    log_sum: Tensor  # (n,) the logarithm of the sum over all
 
     @property
     def losses(self) -> Tensor:
-        return self.total - self.true
+        return self.log_sum - self.target_logits
 
 
 class _Choice(NamedTuple):
     """The right class of each position, and what it stands against."""
 
-    rows: Tensor  # (K, P) the candidates
-    offsets: Tensor  # (K,) what is added to their scores
-    right: Tensor  # (G, N, P)
-    right_offsets: Tensor  # (G, N)
-    columns: Tensor  # (G, N) where the right class is itself a candidate
+    candidate_weight: Tensor  # (K, P)
+    offsets: Tensor  # (K,) what is added to the logits of the candidates
+    target_weight: Tensor  # (G, N, P)
+    target_offsets: Tensor  # (G, N)
+    target_columns: Tensor  # (G, N) where the right class is itself a candidate
     classes: Tensor | None  # (K,) which classes the candidates are; None for all
 
     @classmethod
@@ -82,35 +82,35 @@ class _Choice(NamedTuple):
         cls, hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candidates: Candidates | None
     ) -> "_Choice":
         exact = torch.promote_types(hidden.dtype, torch.float32)
-        right, right_bias = weight[targets].to(hidden.dtype), bias[targets].to(exact)
+        target_weight, target_bias = weight[targets].to(hidden.dtype), bias[targets].to(exact)
         if candidates is None:
-            return cls(weight.to(hidden.dtype), bias.to(exact), right, right_bias, targets, None)
+            return cls(weight.to(hidden.dtype), bias.to(exact), target_weight, target_bias, targets, None)
         classes, expected = candidates.classes, candidates.log_expected_counts.to(exact)
         return cls(
-            rows=weight[classes].to(hidden.dtype),
+            candidate_weight=weight[classes].to(hidden.dtype),
             offsets=bias[classes].to(exact) - expected[classes],
-            right=right,
-            right_offsets=right_bias - expected[targets],
-            columns=_columns(classes, len(weight))[targets],
+            target_weight=target_weight,
+            target_offsets=target_bias - expected[targets],
+            target_columns=_columns(classes, len(weight))[targets],
             classes=classes,
         )
 
-    def parts(self, hidden: Tensor, normalize: Normalize) -> Iterator[_Part]:
+    def chunks(self, hidden: Tensor, softmax: SoftmaxKernel) -> Iterator[_Chunk]:
         """All positions, a chunk at a time."""
         exact = self.offsets.dtype
-        at_once = max(SCORES_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(self.rows), 1)
+        at_once = max(LOGITS_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(self.candidate_weight), 1)
         for group, vectors in enumerate(hidden):
             for start in range(0, len(vectors), at_once):
-                where = slice(start, start + at_once)
-                right, h = self.right[group, where], vectors[where]
-                true = (h.to(exact) * right.to(exact)).sum(-1) + self.right_offsets[group, where]
-                scores = torch.mm(h, self.rows.t())
-                total = normalize(scores, self.offsets, true, self.columns[group, where])
-                yield _Part(group, where, scores, true, total)
+                positions = slice(start, start + at_once)
+                weight, h = self.target_weight[group, positions], vectors[positions]
+                target_logits = (h.to(exact) * weight.to(exact)).sum(-1) + self.target_offsets[group, positions]
+                logits = torch.mm(h, self.candidate_weight.t())
+                log_sum = softmax(logits, self.offsets, target_logits, self.target_columns[group, positions])
+                yield _Chunk(group, positions, logits, target_logits, log_sum)
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Loss and gradients in one pass over the scores."""
+    """Loss and gradients in one pass over the logits."""
 
     @staticmethod
     def forward(
@@ -120,47 +120,51 @@ class _CrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,  # noqa: ARG004  # its numbers are in the choice; here it is named for its gradient
         choice: _Choice,
-        normalize: Normalize,
+        softmax: SoftmaxKernel,
     ) -> Tensor:
         groups = len(hidden)
         losses = choice.offsets.new_zeros(groups)
         d_hidden = torch.empty_like(hidden)
-        d_right = torch.empty_like(choice.right_offsets)
+        d_target_offsets = torch.empty_like(choice.target_offsets)
         # Of each group its own: what the gradient from above is, nobody knows yet.
-        d_rows = choice.offsets.new_zeros(groups, *choice.rows.shape)
+        d_candidates = choice.offsets.new_zeros(groups, *choice.candidate_weight.shape)
         d_offsets = choice.offsets.new_zeros(groups, len(choice.offsets))
-        for part in choice.parts(hidden, normalize):
-            place = part.group, part.where
-            d_scores = part.probabilities  # of every candidate its own: none of them is right
-            losses[part.group] += part.losses.sum()
-            d_right[place] = d_true = (-part.losses).exp() - 1
-            d_hidden[place] = torch.addmm(d_true[:, None].to(hidden.dtype) * choice.right[place], d_scores, choice.rows)
-            d_rows[part.group] += torch.mm(d_scores.t(), hidden[place])
-            d_offsets[part.group] += d_scores.sum(0, dtype=d_offsets.dtype)
-        ctx.save_for_backward(hidden, targets, d_hidden, d_right, d_rows, d_offsets)
+        for chunk in choice.chunks(hidden, softmax):
+            at = chunk.group, chunk.positions
+            d_logits = chunk.probabilities  # of every candidate its own: none of them is right
+            losses[chunk.group] += chunk.losses.sum()
+            d_target_offsets[at] = d_target = (-chunk.losses).exp() - 1
+            d_hidden[at] = torch.addmm(
+                d_target[:, None].to(hidden.dtype) * choice.target_weight[at], d_logits, choice.candidate_weight
+            )
+            d_candidates[chunk.group] += torch.mm(d_logits.t(), hidden[at])
+            d_offsets[chunk.group] += d_logits.sum(0, dtype=d_offsets.dtype)
+        ctx.save_for_backward(hidden, targets, d_hidden, d_target_offsets, d_candidates, d_offsets)
         ctx.classes, ctx.weight_shape = choice.classes, weight.shape
         return losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_losses: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, targets, d_hidden, d_right, d_rows, d_offsets = ctx.saved_tensors
+        hidden, targets, d_hidden, d_target_offsets, d_candidates, d_offsets = ctx.saved_tensors
         # All that is small is weighed first, and only then spread over the classes, which may be a million.
         d_hidden = d_hidden * d_losses[:, None, None].to(hidden.dtype)
-        d_right = (d_right * d_losses[:, None]).flatten()
-        d_rows, d_offsets = torch.tensordot(d_losses, d_rows, 1), d_losses @ d_offsets
+        d_target_offsets = (d_target_offsets * d_losses[:, None]).flatten()
+        d_candidates, d_offsets = torch.tensordot(d_losses, d_candidates, 1), d_losses @ d_offsets
         if ctx.classes is None:
-            d_weight, d_bias = d_rows, d_offsets
+            d_weight, d_bias = d_candidates, d_offsets
         else:
-            d_weight = d_rows.new_zeros(ctx.weight_shape).index_copy_(0, ctx.classes, d_rows)
-            d_bias = d_rows.new_zeros(ctx.weight_shape[0]).index_copy_(0, ctx.classes, d_offsets)
-        d_weight.index_add_(0, targets.flatten(), d_right[:, None] * hidden.flatten(0, 1).to(d_right.dtype))
-        d_bias.index_add_(0, targets.flatten(), d_right)
+            d_weight = d_candidates.new_zeros(ctx.weight_shape).index_copy_(0, ctx.classes, d_candidates)
+            d_bias = d_candidates.new_zeros(ctx.weight_shape[0]).index_copy_(0, ctx.classes, d_offsets)
+        d_weight.index_add_(
+            0, targets.flatten(), d_target_offsets[:, None] * hidden.flatten(0, 1).to(d_target_offsets.dtype)
+        )
+        d_bias.index_add_(0, targets.flatten(), d_target_offsets)
         return d_hidden, None, d_weight, d_bias, None, None
 
 
 def _columns(classes: Tensor, vocabulary: int) -> Tensor:
-    """(V,) the place of each class among the candidates; beyond the last where it is not among them."""
+    """(V,) the place of each class among the candidates; beyond the last positions it is not among them."""
     columns = torch.full((vocabulary,), len(classes), device=classes.device)
     columns[classes] = torch.arange(len(classes), device=classes.device)
     return columns

@@ -83,9 +83,9 @@ class _Recurrence(torch.autograd.Function):
         cell_clip = math.inf if clips.cell is None else clips.cell
         h_clip = math.inf if clips.projection is None or projection is None else clips.projection
         directions, steps, rows, _ = products.shape
-        awake = rows_at_each_step(lengths, steps)
+        active = rows_at_each_step(lengths, steps)
         # Where rows end early, what lies beyond their end counts as zero.
-        new = torch.Tensor.new_zeros if awake[-1] < rows else torch.Tensor.new_empty
+        new = torch.Tensor.new_zeros if active[-1] < rows else torch.Tensor.new_empty
         gates = new(products, products.shape)
         cells = new(c, (directions, steps + 1, rows, c.shape[-1]))
         m = new(products, (directions, steps, rows, c.shape[-1]))
@@ -93,7 +93,7 @@ class _Recurrence(torch.autograd.Function):
         # One place more than steps: each starts from the output of the one before, the first from the state.
         outputs = new(products, (directions, steps + 1, rows, h.shape[-1]))
         outputs[:, 0] = h
-        for t, n in enumerate(awake):
+        for t, n in enumerate(active):
             # Not baddbmm, which would copy the products first.
             recurred = torch.bmm(outputs[:, t, :n], recurrent)
             step = LstmStep(gates[:, t, :n], cells[:, t, :n], cells[:, t + 1, :n], m[:, t, :n])
@@ -103,7 +103,7 @@ class _Recurrence(torch.autograd.Function):
             else:
                 cell.clip(torch.bmm(step.m, projection), outputs[:, t + 1, :n], clip=h_clip)
         ctx.save_for_backward(gates, cells, m, outputs, recurrent, projection)
-        ctx.cell, ctx.clips, ctx.awake, ctx.bias_dtype = cell, (cell_clip, h_clip), awake, bias.dtype
+        ctx.cell, ctx.clips, ctx.active, ctx.bias_dtype = cell, (cell_clip, h_clip), active, bias.dtype
         ctx.set_materialize_grads(False)
         return outputs[:, 1:], _after(outputs, lengths), _after(cells, lengths)
 
@@ -115,7 +115,7 @@ class _Recurrence(torch.autograd.Function):
         gates, cells, m, outputs, recurrent, projection = ctx.saved_tensors
         cell_clip, h_clip = ctx.clips
         rows = gates.shape[2]
-        new = torch.zeros_like if ctx.awake[-1] < rows else torch.empty_like
+        new = torch.zeros_like if ctx.active[-1] < rows else torch.empty_like
         # A gradient may come as one number for all.
         d_outputs = torch.zeros_like(outputs[:, 1:]) if d_outputs is None else d_outputs.contiguous()
         back_recurrent = recurrent.transpose(1, 2)
@@ -125,7 +125,7 @@ class _Recurrence(torch.autograd.Function):
         d_c = torch.zeros_like(cells[:, 0])
         if d_last_c is not None:
             d_c += d_last_c
-        for t, n in reversed(list(enumerate(ctx.awake))):
+        for t, n in reversed(list(enumerate(ctx.active))):
             d_m = d_projected[:, t, :n]
             ctx.cell.clip_backward(d_outputs[:, t, :n], d_h[:, :n], outputs[:, t + 1, :n], d_m, clip=h_clip)
             if projection is not None:

@@ -1,12 +1,12 @@
-"""Max-over-time pooling: the largest product of a filter over all places of a word, forth and back.
+"""Max-over-time pooling: the largest product of a filter over all positions of a word, forth and back.
 
-    values[w, f] = max over p <= lasts[f] of x[w, p : p + widest] · matrix[f]
+    values[w, f] = max over p <= last_positions[f] of x[w, p : p + widest] · matrix[f]
 
 The products are the largest tensor of a word encoder, and each filter needs but one of a word's. In Triton they are
-made, compared and forgotten in one kernel, and on the way back a single place of each word and filter has a gradient.
+made, compared and forgotten in one kernel, and on the way back one position of each word and filter has a gradient.
 Here stands the same in plain torch; `MaxPooling` is what both are.
 
-W words, M places, C size of a character, F filters, K = widest * C: what a filter sees at a place.
+W words, M positions, C size of a character, F filters, K = widest * C: what a filter sees at a position.
 """
 
 from collections.abc import Callable
@@ -21,78 +21,82 @@ class Pooled(NamedTuple):
     """The largest products, where they were found, and in which order the words were taken."""
 
     values: Tensor  # (W, F)
-    places: Tensor  # (W, F) int16
+    argmax: Tensor  # (W, F) int16
     plan: tuple[Tensor, ...] = ()  # what the way back needs again; each kernel has its own
 
 
 class MaxPooling(NamedTuple):
     """A way to find the largest products, and to lead their gradients back.
 
-    `forward(x, matrix, lasts, characters)` takes characters (W, M) as vectors x (W, M + widest - 1, C), zero beyond the
-    last, and filters (F, K). `backward(d_values, places, x, matrix, plan)` gives the gradients of what the filters saw
-    (W, M, K), and of the filters (F, K).
+    `forward(x, matrix, last_positions, characters)` takes characters (W, M) as vectors x (W, M + widest - 1, C), zero
+    beyond the last, and filters (F, K). `backward(d_values, argmax, x, matrix, plan)` gives the gradients of what the
+    filters saw (W, M, K), and of the filters (F, K).
     """
 
     forward: Callable[[Tensor, Tensor, Tensor, Tensor], Pooled]
     backward: Callable[[Tensor, Tensor, Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, Tensor]]
 
 
-def max_over_time(x: Tensor, matrix: Tensor, lasts: Tensor, characters: Tensor, *, pooling: MaxPooling) -> Tensor:
+def max_over_time(
+    x: Tensor, matrix: Tensor, last_positions: Tensor, characters: Tensor, *, pooling: MaxPooling
+) -> Tensor:
     """(W, F) the largest products, with gradients for x and the filters."""
-    values: Tensor = _MaxOverTime.apply(x, matrix, lasts, characters, pooling)  # type: ignore[no-untyped-call]
+    values: Tensor = _MaxOverTime.apply(x, matrix, last_positions, characters, pooling)  # type: ignore[no-untyped-call]
     return values
 
 
-def pool(x: Tensor, matrix: Tensor, lasts: Tensor, characters: Tensor) -> Pooled:  # noqa: ARG001  # all words alike
+def pool(x: Tensor, matrix: Tensor, last_positions: Tensor, characters: Tensor) -> Pooled:  # noqa: ARG001  # all words alike
     """See `MaxPooling`."""
-    products = _seen(x, matrix) @ matrix.t()  # (W, M, F)
-    places = torch.arange(products.shape[1], device=x.device)[:, None]
-    values, found = products.masked_fill_(places > lasts, -torch.inf).max(dim=1)
-    return Pooled(values, found.short())
+    products = _spans(x, matrix) @ matrix.t()  # (W, M, F)
+    positions = torch.arange(products.shape[1], device=x.device)[:, None]
+    values, argmax = products.masked_fill_(positions > last_positions, -torch.inf).max(dim=1)
+    return Pooled(values, argmax.short())
 
 
 def pool_backward(
-    d_values: Tensor, places: Tensor, x: Tensor, matrix: Tensor, plan: tuple[Tensor, ...]
+    d_values: Tensor, argmax: Tensor, x: Tensor, matrix: Tensor, plan: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor]:
     """See `MaxPooling`."""
     assert not plan
-    seen = _seen(x, matrix)
-    d_products = d_values.new_zeros(*seen.shape[:2], len(matrix))
-    d_products.scatter_(1, places.long()[:, None], d_values[:, None])
-    return d_products @ matrix, d_products.flatten(0, 1).t() @ seen.flatten(0, 1)
+    spans = _spans(x, matrix)
+    d_products = d_values.new_zeros(*spans.shape[:2], len(matrix))
+    d_products.scatter_(1, argmax.long()[:, None], d_values[:, None])
+    return d_products @ matrix, d_products.flatten(0, 1).t() @ spans.flatten(0, 1)
 
 
 TORCH_MAX_POOLING = MaxPooling(pool, pool_backward)
 
 
-def fold(d_seen: Tensor, x: Tensor) -> Tensor:
-    """The gradient of x from that of what the filters saw at each place (W, M, K), which overlap."""
+def fold(d_spans: Tensor, x: Tensor) -> Tensor:
+    """The gradient of x from that of what the filters saw at each position (W, M, K), which overlap."""
     size = x.shape[2]
-    # Sums over places, and so never rounded on the way.
+    # Sums over positions, and so never rounded on the way.
     d_x = torch.zeros_like(x, dtype=torch.promote_types(x.dtype, torch.float32))
-    for offset in range(d_seen.shape[2] // size):
-        d_x[:, offset : offset + d_seen.shape[1]] += d_seen[..., offset * size : (offset + 1) * size]
+    for offset in range(d_spans.shape[2] // size):
+        d_x[:, offset : offset + d_spans.shape[1]] += d_spans[..., offset * size : (offset + 1) * size]
     return d_x.to(x.dtype)
 
 
 class _MaxOverTime(torch.autograd.Function):
-    """Of what is pooled, nothing but the places is kept for the way back."""
+    """Of what is pooled, nothing but the argmax is kept for the way back."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor, lasts: Tensor, characters: Tensor, pooling: MaxPooling) -> Tensor:
-        values, places, plan = pooling.forward(x, matrix, lasts, characters)
-        ctx.save_for_backward(places, x, matrix, *plan)
+    def forward(
+        ctx: Any, x: Tensor, matrix: Tensor, last_positions: Tensor, characters: Tensor, pooling: MaxPooling
+    ) -> Tensor:
+        values, argmax, plan = pooling.forward(x, matrix, last_positions, characters)
+        ctx.save_for_backward(argmax, x, matrix, *plan)
         ctx.pooling = pooling
         return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_values: Tensor) -> tuple[Tensor | None, ...]:
-        places, x, matrix, *plan = ctx.saved_tensors
-        d_seen, d_matrix = ctx.pooling.backward(d_values, places, x, matrix, tuple(plan))
-        return fold(d_seen, x), d_matrix, None, None, None
+        argmax, x, matrix, *plan = ctx.saved_tensors
+        d_spans, d_matrix = ctx.pooling.backward(d_values, argmax, x, matrix, tuple(plan))
+        return fold(d_spans, x), d_matrix, None, None, None
 
 
-def _seen(x: Tensor, matrix: Tensor) -> Tensor:
-    """(W, M, K) what a filter sees at each place."""
+def _spans(x: Tensor, matrix: Tensor) -> Tensor:
+    """(W, M, K) what a filter sees at each position."""
     return x.unfold(1, matrix.shape[1] // x.shape[2], 1).transpose(2, 3).flatten(2)

@@ -30,12 +30,12 @@ def recur(
     h, c = state
     outputs = []
     steps = inputs.shape[1]
-    awake = rows_at_each_step(lengths, steps)
+    active = rows_at_each_step(lengths, steps)
     for start in range(0, steps, STEPS_AT_ONCE):
-        chunk = inputs[:, start : start + STEPS_AT_ONCE, : awake[start]]  # (G, S, awake, P)
+        chunk = inputs[:, start : start + STEPS_AT_ONCE, : active[start]]  # (G, S, active, P)
         products = torch.einsum("gsbp,gpd->gsbd", chunk, weights.input) + weights.bias[:, None, None]
         for step, product in enumerate(products.unbind(dim=1), start):
-            n = awake[step]
+            n = active[step]
             gates = product[:, :n] + torch.bmm(h[:, :n], weights.recurrent)
             new_h, new_c = _cell(gates, c[:, :n], weights.projection, weights.clips)
             outputs.append(torch.nn.functional.pad(new_h, (0, 0, 0, len(lengths) - n)))

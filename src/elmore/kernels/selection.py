@@ -24,7 +24,7 @@ from elmore.kernels.cell import TORCH_CELL
 from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_length, pool_by_product
 from elmore.kernels.explicit_backward import recurrence_with
 from elmore.kernels.recurrence import Recurrence
-from elmore.kernels.softmax import Normalize, normalize_
+from elmore.kernels.softmax import SoftmaxKernel, softmax_
 
 # Triton's kernels compute in float32, and would take from float64 what it is there for.
 TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -36,7 +36,7 @@ class Kernels(NamedTuple):
     name: str
     recurrence: Recurrence
     pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
-    normalize: Normalize  # as in `softmax`
+    softmax: SoftmaxKernel  # as in `softmax`
 
 
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:
@@ -86,11 +86,11 @@ def kernels_named(name: str) -> Kernels:
     torch_recurrence = recurrence_with(TORCH_CELL)
     match name:
         case "reference":
-            return Kernels(name, reference.RECURRENCE, pool_by_convolution, normalize_)
+            return Kernels(name, reference.RECURRENCE, pool_by_convolution, softmax_)
         case "torch":
-            return Kernels(name, torch_recurrence, pool_by_convolution, normalize_)
+            return Kernels(name, torch_recurrence, pool_by_convolution, softmax_)
         case "cpu":
-            return Kernels(name, torch_recurrence, pool_by_length, normalize_)
+            return Kernels(name, torch_recurrence, pool_by_length, softmax_)
         case "triton" | "triton-bfloat16":
             if importlib.util.find_spec("triton") is None:
                 raise InputError(f"the kernels {name!r} need Triton, which torch brings along for NVIDIA GPUs on Linux")
@@ -99,5 +99,5 @@ def kernels_named(name: str) -> Kernels:
             pool = pool_by_product
             if name == "triton-bfloat16":
                 pool = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
-            return Kernels(name, recurrence_with(triton_cell.TRITON_CELL), pool, triton_softmax.normalize_)
+            return Kernels(name, recurrence_with(triton_cell.TRITON_CELL), pool, triton_softmax.softmax_)
     raise InputError(f"there are no kernels {name!r}; there are reference, torch, cpu, triton and triton-bfloat16")

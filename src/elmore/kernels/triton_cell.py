@@ -19,21 +19,21 @@ BLOCK = 1024
 
 def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None:
     """See `cell.cell_forward`."""
-    directions, rows, cells = step.before.shape
+    directions, rows, cells = step.c_before.shape
     _cell_forward[(directions * rows, triton.cdiv(cells, BLOCK))](
         x,
-        *_placed(x),
+        *_strides(x),
         r,
-        *_placed(r),
+        *_strides(r),
         bias.contiguous(),
-        step.before,
-        *_placed(step.before),
+        step.c_before,
+        *_strides(step.c_before),
         step.gates,
-        *_placed(step.gates),
-        step.after,
-        *_placed(step.after),
+        *_strides(step.gates),
+        step.c_after,
+        *_strides(step.c_after),
         step.m,
-        *_placed(step.m),
+        *_strides(step.m),
         rows,
         cells,
         clip,
@@ -46,17 +46,17 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip
     directions, rows, cells = d_m.shape
     _cell_backward[(directions * rows, triton.cdiv(cells, BLOCK))](
         d_m,
-        *_placed(d_m),
+        *_strides(d_m),
         d_c,
-        *_placed(d_c),
+        *_strides(d_c),
         step.gates,
-        *_placed(step.gates),
-        step.before,
-        *_placed(step.before),
-        step.after,
-        *_placed(step.after),
+        *_strides(step.gates),
+        step.c_before,
+        *_strides(step.c_before),
+        step.c_after,
+        *_strides(step.c_after),
         d_z,
-        *_placed(d_z),
+        *_strides(d_z),
         rows,
         cells,
         clip,
@@ -68,7 +68,7 @@ def clip_output(projected: Tensor, h: Tensor, *, clip: float) -> None:
     """See `cell.clip_output`."""
     directions, rows, size = h.shape
     _clip_output[(directions * rows, triton.cdiv(size, BLOCK))](
-        projected, *_placed(projected), h, *_placed(h), rows, size, _as_stored(clip, h), BLOCK=_block(size)
+        projected, *_strides(projected), h, *_strides(h), rows, size, _as_stored(clip, h), BLOCK=_block(size)
     )
 
 
@@ -77,13 +77,13 @@ def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Te
     directions, rows, size = h.shape
     _clip_output_backward[(directions * rows, triton.cdiv(size, BLOCK))](
         d_h,
-        *_placed(d_h),
+        *_strides(d_h),
         d_next,
-        *_placed(d_next),
+        *_strides(d_next),
         h,
-        *_placed(h),
+        *_strides(h),
         d_projected,
-        *_placed(d_projected),
+        *_strides(d_projected),
         rows,
         size,
         _as_stored(clip, h),
@@ -103,7 +103,7 @@ def _block(size: int) -> int:
     return min(BLOCK, int(triton.next_power_of_2(size)))
 
 
-def _placed(tensor: Tensor) -> tuple[int, int]:
+def _strides(tensor: Tensor) -> tuple[int, int]:
     assert tensor.stride(-1) == 1
     return tensor.stride(0), tensor.stride(1)
 
@@ -121,8 +121,8 @@ def _sum(x, r, bias, place, inside):
 
 @triton.jit
 def _cell_forward(
-    x, x_g, x_b, r, r_g, r_b, bias, before, before_g, before_b, gates, gates_g, gates_b, after, after_g, after_b,
-    m, m_g, m_b, rows, cells, clip, BLOCK: tl.constexpr,
+    x, x_g, x_b, r, r_g, r_b, bias, c_before, c_before_g, c_before_b, gates, gates_g, gates_b,
+    c_after, c_after_g, c_after_b, m, m_g, m_b, rows, cells, clip, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
@@ -135,21 +135,21 @@ def _cell_forward(
     j = _tanh(_sum(x, r, bias, cells + cell, inside))
     f = tl.sigmoid(_sum(x, r, bias, 2 * cells + cell, inside))
     o = tl.sigmoid(_sum(x, r, bias, 3 * cells + cell, inside))
-    c = f * tl.load(before + g * before_g + b * before_b + cell, inside) + i * j
+    c = f * tl.load(c_before + g * c_before_g + b * c_before_b + cell, inside) + i * j
     c = tl.minimum(tl.maximum(c, -clip), clip)
     gates += g * gates_g + b * gates_b
     tl.store(gates + cell, i, inside)
     tl.store(gates + cells + cell, j, inside)
     tl.store(gates + 2 * cells + cell, f, inside)
     tl.store(gates + 3 * cells + cell, o, inside)
-    tl.store(after + g * after_g + b * after_b + cell, c, inside)
+    tl.store(c_after + g * c_after_g + b * c_after_b + cell, c, inside)
     tl.store(m + g * m_g + b * m_b + cell, o * _tanh(c), inside)
 
 
 @triton.jit
 def _cell_backward(
-    d_m, m_g, m_b, d_c, c_g, c_b, gates, gates_g, gates_b, before, before_g, before_b, after, after_g, after_b,
-    d_z, z_g, z_b, rows, cells, clip, BLOCK: tl.constexpr,
+    d_m, m_g, m_b, d_c, c_g, c_b, gates, gates_g, gates_b, c_before, c_before_g, c_before_b,
+    c_after, c_after_g, c_after_b, d_z, z_g, z_b, rows, cells, clip, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
@@ -160,7 +160,7 @@ def _cell_backward(
     j = tl.load(gates + cells + cell, inside).to(tl.float32)
     f = tl.load(gates + 2 * cells + cell, inside).to(tl.float32)
     o = tl.load(gates + 3 * cells + cell, inside).to(tl.float32)
-    c = tl.load(after + g * after_g + b * after_b + cell, inside)
+    c = tl.load(c_after + g * c_after_g + b * c_after_b + cell, inside)
     squashed = _tanh(c)
     dm = tl.load(d_m + g * m_g + b * m_b + cell, inside).to(tl.float32)
     d_c += g * c_g + b * c_b
@@ -169,7 +169,7 @@ def _cell_backward(
     d_z += g * z_g + b * z_b
     tl.store(d_z + cell, dc * j * i * (1 - i), inside)
     tl.store(d_z + cells + cell, dc * i * (1 - j * j), inside)
-    last = tl.load(before + g * before_g + b * before_b + cell, inside)
+    last = tl.load(c_before + g * c_before_g + b * c_before_b + cell, inside)
     tl.store(d_z + 2 * cells + cell, dc * last * f * (1 - f), inside)
     tl.store(d_z + 3 * cells + cell, dm * squashed * o * (1 - o), inside)
     tl.store(d_c + cell, dc * f, inside)

@@ -11,40 +11,48 @@ from torch import Tensor
 BLOCK = 8192  # as many as a training draws by default, so that one pass of the loop will do
 
 
-def normalize_(scores: Tensor, offsets: Tensor, true: Tensor, columns: Tensor) -> Tensor:
-    """See `softmax.normalize_`."""
-    total = torch.empty_like(true)
-    _normalize[(len(scores),)](
-        scores, scores.stride(0), offsets, true, columns, total, scores.shape[1], BLOCK=BLOCK, num_warps=16
+def softmax_(logits: Tensor, offsets: Tensor, target_logits: Tensor, target_columns: Tensor) -> Tensor:
+    """See `softmax.softmax_`."""
+    log_sums = torch.empty_like(target_logits)
+    _normalize[(len(logits),)](
+        logits,
+        logits.stride(0),
+        offsets,
+        target_logits,
+        target_columns,
+        log_sums,
+        logits.shape[1],
+        BLOCK=BLOCK,
+        num_warps=16,
     )
-    return total
+    return log_sums
 
 
 @triton.jit
-def _normalize(scores, stride, offsets, true, columns, total, candidates, BLOCK: tl.constexpr):
+def _normalize(logits, stride, offsets, target_logits, target_columns, log_sums, candidates, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
-    scores += row * stride
-    right = tl.load(true + row)
-    column = tl.load(columns + row)
-    highest = right
-    summed = tl.exp(right - highest)
+    logits += row * stride
+    target = tl.load(target_logits + row)
+    column = tl.load(target_columns + row)
+    highest = target
+    summed = tl.exp(target - highest)
     for start in range(0, candidates, BLOCK):
-        x = _scores(scores, offsets, column, candidates, start, BLOCK)
+        x = _logits(logits, offsets, column, candidates, start, BLOCK)
         higher = tl.maximum(highest, tl.max(x))
         summed = summed * tl.exp(highest - higher) + tl.sum(tl.exp(x - higher))
         highest = higher
-    whole = highest + tl.log(summed)
-    tl.store(total + row, whole)
+    log_sum = highest + tl.log(summed)
+    tl.store(log_sums + row, log_sum)
     for start in range(0, candidates, BLOCK):
-        x = _scores(scores, offsets, column, candidates, start, BLOCK)
-        place = start + tl.arange(0, BLOCK)
-        tl.store(scores + place, tl.exp(x - whole), place < candidates)
+        x = _logits(logits, offsets, column, candidates, start, BLOCK)
+        column_index = start + tl.arange(0, BLOCK)
+        tl.store(logits + column_index, tl.exp(x - log_sum), column_index < candidates)
 
 
 @triton.jit
-def _scores(scores, offsets, column, candidates, start, BLOCK: tl.constexpr):
-    place = start + tl.arange(0, BLOCK)
+def _logits(logits, offsets, column, candidates, start, BLOCK: tl.constexpr):
+    column_index = start + tl.arange(0, BLOCK)
     # The right column is loaded too and only then left out: with it in the mask, each thread would load one by one.
-    inside = place < candidates
-    x = tl.load(scores + place, inside, 0.0).to(tl.float32) + tl.load(offsets + place, inside, 0.0)
-    return tl.where(inside & (place != column), x, -float("inf"))
+    inside = column_index < candidates
+    x = tl.load(logits + column_index, inside, 0.0).to(tl.float32) + tl.load(offsets + column_index, inside, 0.0)
+    return tl.where(inside & (column_index != column), x, -float("inf"))

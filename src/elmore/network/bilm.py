@@ -31,7 +31,7 @@ class LstmLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        directions, vector, cell = config.directions, config.vector_dim, config.cell_dim
+        directions, vector, cell = config.num_directions, config.vector_dim, config.cell_dim
         self.input = nn.Parameter(torch.empty(directions, vector, 4 * cell))
         self.recurrent = nn.Parameter(torch.empty(directions, vector, 4 * cell))
         self.bias = nn.Parameter(torch.empty(directions, 4 * cell))
@@ -113,12 +113,12 @@ class BiLM(nn.Module):
             )
         names = self.config.direction_names
         # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
-        positions = batch.positions
-        turned = [positions.gather(1, reading_order(batch, name)).t() for name in names]
+        indices = batch.word_indices
+        turned = [indices.gather(1, reading_order(batch, name)).t() for name in names]
         words = torch.stack(turned)  # (G, T, B)
         x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
-        outputs, after = self.run_lstm(x, batch.lengths, state.select(batch.order), depth=depth)
-        return Layers(batch, vectors, outputs, directions=names), after.select(batch.restore)
+        outputs, after = self.run_lstm(x, batch.lengths, state.select(batch.sorted_indices), depth=depth)
+        return Layers(batch, vectors, outputs, directions=names), after.select(batch.unsorted_indices)
 
     def run_lstm(
         self,

@@ -62,6 +62,6 @@ class LanguageModel(nn.Module):
             self.softmax_weight,
             self.softmax_bias,
             candidates,
-            normalize=kernels.normalize,
+            softmax=kernels.softmax,
         )
         return losses / targets[0].numel(), after.detach()

@@ -37,26 +37,26 @@ class Layers:
     @property
     def lengths(self) -> list[int]:
         """The number of words of each sentence, boundaries not counted."""
-        return [self.batch.lengths[row] - 2 for row in self.batch.restore.tolist()]
+        return [self.batch.lengths[row] - 2 for row in self.batch.unsorted_indices.tolist()]
 
     def mask(self, *, boundaries: bool = False) -> Tensor:
         """(B, T) true where a sentence has a word; T is two less without boundaries."""
-        longest = self.batch.positions.shape[1] - (0 if boundaries else 2)
-        lengths = torch.tensor(self.lengths, device=self.batch.positions.device) + (2 if boundaries else 0)
+        longest = self.batch.word_indices.shape[1] - (0 if boundaries else 2)
+        lengths = torch.tensor(self.lengths, device=self.batch.word_indices.device) + (2 if boundaries else 0)
         return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
     def layer(self, number: int, *, boundaries: bool = False) -> Tensor:
         """(B, T, dim) one layer, zero beyond a sentence's end."""
         if not 0 <= number < len(self):
             raise InputError(f"there is no layer {number}; there are layers 0 to {len(self) - 1}")
-        restore = self.batch.restore
+        unsorted = self.batch.unsorted_indices
         if number == 0:
-            x = self._vectors[self.batch.positions[restore]]
+            x = self._vectors[self.batch.word_indices[unsorted]]
             x = x.repeat(1, 1, len(self._directions))
         else:
             outputs = zip(self._outputs[number - 1], self._directions, strict=True)
             x = torch.cat(
-                [y[reading_order(self.batch, name)[restore], restore[:, None]] for y, name in outputs], dim=-1
+                [y[reading_order(self.batch, name)[unsorted], unsorted[:, None]] for y, name in outputs], dim=-1
             )
         if not boundaries:
             x = x[:, 1:-1]
@@ -70,9 +70,9 @@ class Layers:
 
 def reading_order(batch: Batch, direction: Direction) -> Tensor:
     """(B, T) at which position each step of a direction reads, and so at which step it reads each position."""
-    positions = torch.arange(batch.positions.shape[1], device=batch.positions.device)
+    positions = torch.arange(batch.word_indices.shape[1], device=batch.word_indices.device)
     if direction == "forward":
-        return positions.expand_as(batch.positions)
+        return positions.expand_as(batch.word_indices)
     return reversed_positions(batch.lengths, positions)
 
 

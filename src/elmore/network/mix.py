@@ -86,10 +86,10 @@ class LayerMix(nn.Module):
         return self.gamma * torch.einsum("l,lbtd->btd", self.weights, layers)
 
 
-def penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
+def l2_penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
     """The L2 penalty on a mix, to be added to a loss: small lets the weights go free, large holds the plain average.
 
-    >>> penalty(LayerMix(3, scalars=[1.0, 2.0, 0.0]), 0.5).item()
+    >>> l2_penalty(LayerMix(3, scalars=[1.0, 2.0, 0.0]), 0.5).item()
     2.5
     """
     return strength * mix.scalars.square().sum()

@@ -29,7 +29,7 @@ class State:
         >>> State.zeros(SMALL, rows=3).c.shape
         torch.Size([2, 2, 3, 1024])
         """
-        shape = (config.lstm_layers, config.directions, rows)
+        shape = (config.lstm_layers, config.num_directions, rows)
         return cls(torch.zeros(*shape, config.vector_dim), torch.zeros(*shape, config.cell_dim))
 
     @property

@@ -57,12 +57,12 @@ class WordEncoder(nn.Module):
     def forward(self, inputs: WordInputs, *, kernels: Kernels | None = None) -> Tensor:  # W words -> (W, P)
         features = []
         if self.table is not None:
-            assert inputs.numbers is not None
+            assert inputs.word_ids is not None
             # As with the characters, table[numbers] would add up gradients in any order.
-            features.append(self.table.index_select(0, inputs.numbers))
+            features.append(self.table.index_select(0, inputs.word_ids))
         if self.activation is not None:
-            assert inputs.characters is not None
-            features.append(self._character_features(inputs.characters, kernels))
+            assert inputs.character_ids is not None
+            features.append(self._character_features(inputs.character_ids, kernels))
         x = torch.cat(features, dim=-1)
         return x if self.projection is None else self.projection(x)
 

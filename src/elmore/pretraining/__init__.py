@@ -1,1 +1,1 @@
-"""From raw text to a language model: prepare a corpus, then learn to predict the next and the previous word."""
+"""From a prepared corpus to a language model: learn to predict the next and the previous word."""

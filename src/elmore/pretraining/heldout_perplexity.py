@@ -27,22 +27,29 @@ def heldout_perplexity(
     dtype: torch.dtype,
 ) -> Evaluation | None:
     """Read the stream with the state carried on; None where it is too short for a single window."""
-    rows = min(MOST_ROWS, (len(stream) - 1) // plan.steps)
+    rows = min(MOST_ROWS, (len(stream) - 1) // plan.length)
     if rows == 0:
         return None
-    windows = Windows(stream, classes, WindowPlan(rows=rows, steps=plan.steps, seed=0, directions=plan.directions))
+    windows = Windows(
+        stream, classes, WindowPlan(batch_size=rows, length=plan.length, seed=0, directions=plan.directions)
+    )
     device = model.softmax_bias.device
     state = State.zeros(model.config, rows=rows).to(device)
     total = torch.zeros(len(plan.directions), device=device)
     model.eval()
-    for window in windows.ahead(0, windows.per_epoch):
+    for window in windows.prefetch(0, windows.per_epoch):
         chosen = words.select(torch.from_numpy(window.types).to(device))
-        if chosen.characters is not None:
-            chosen = chosen._replace(characters=chosen.characters.long())
+        if chosen.character_ids is not None:
+            chosen = chosen._replace(character_ids=chosen.character_ids.long())
         inputs, targets = (torch.from_numpy(array).to(device) for array in (window.inputs, window.targets))
         losses, state = model(chosen, inputs, targets, state, dtype=dtype)
         total += losses
     means = zip(plan.directions, (total / windows.per_epoch).tolist(), strict=True)
-    each: dict[str, float] = {direction: math.exp(min(loss, 700.0)) for direction, loss in means}
+    each: dict[str, float] = {direction: perplexity_of(loss) for direction, loss in means}
     mean = math.exp(sum(map(math.log, each.values())) / len(each))  # the geometric one
-    return Evaluation(METRIC, mean, each, tokens=windows.per_epoch * rows * plan.steps)
+    return Evaluation(METRIC, mean, each, tokens=windows.per_epoch * rows * plan.length)
+
+
+def perplexity_of(loss: float) -> float:
+    """exp(loss), as far as a float goes."""
+    return math.exp(min(loss, 700.0))

@@ -32,7 +32,7 @@ class InitialModel:
     model: LanguageModel
     speller: Speller
     vocabulary: Vocabulary  # of the softmax, and of the word table where there is one
-    characters: Mapping[str, int] | None = None
+    character_vocabulary: Mapping[str, int] | None = None
     init: Mapping[str, Any] | None = None  # of fine-tuning: which model this was, and what became of its softmax
 
     def words(self, corpus: Corpus) -> WordInputs:
@@ -45,7 +45,7 @@ def new_model(
     recipe: Recipe,
     corpus: Corpus,
     *,
-    characters: Mapping[str, int] | None = None,
+    character_vocabulary: Mapping[str, int] | None = None,
     init: Mapping[str, Any] | None = None,
 ) -> InitialModel:
     """A model of the recipe's shape with first values; a run that goes on puts those of its checkpoint over them."""
@@ -55,9 +55,9 @@ def new_model(
     return InitialModel(
         recipe=recipe,
         model=model,
-        speller=Speller(recipe.model, vocabulary=vocabulary, characters=characters),
+        speller=Speller(recipe.model, vocabulary=vocabulary, character_vocabulary=character_vocabulary),
         vocabulary=vocabulary,
-        characters=characters,
+        character_vocabulary=character_vocabulary,
         init=init,
     )
 
@@ -85,7 +85,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
     initial = new_model(
         replace(recipe, model=model.config),
         corpus,
-        characters=model.characters,
+        character_vocabulary=model.character_vocabulary,
         init={
             "name": model.card.name,
             "source": model.card.source,
@@ -104,7 +104,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
     return initial
 
 
-def reading_words(recipe: Recipe, corpus: Corpus) -> Recipe:
+def with_word_table(recipe: Recipe, corpus: Corpus) -> Recipe:
     """The recipe for a model with a vector for each word of the vocabulary instead of a reader of characters."""
     model = replace(
         recipe.model,
@@ -127,5 +127,5 @@ def _with_frozen_steps(recipe: Recipe, corpus: Corpus) -> Recipe:
     training = recipe.training
     if training.frozen_steps:
         return recipe
-    epoch = (len(corpus.train) - 1) // (training.rows * training.window * training.accumulate)
+    epoch = (len(corpus.train) - 1) // (training.batch_size * training.window * training.gradient_accumulation)
     return replace(recipe, training=replace(training, frozen_steps=min(max(epoch, 1), MOST_FROZEN_STEPS)))

@@ -3,7 +3,6 @@
 Here windows, sampler, word inputs and stepper are put together, for the run, for benchmarks and for tests.
 """
 
-import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,15 +13,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
-from elmore.pretraining.heldout_perplexity import heldout_perplexity
+from elmore.pretraining.heldout_perplexity import heldout_perplexity, perplexity_of
 from elmore.pretraining.initial_model import InitialModel
 from elmore.pretraining.sampling import LogUniformSampler
 from elmore.pretraining.stepping import Stepper, StepResult
 from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.training.captured_tensors import capture_tensors, restore_tensors
-from elmore.training.distributed import Team
-from elmore.training.learning_rate import rate_at
-from elmore.training.memory import MemoryMeter, bytes_held
+from elmore.training.distributed import World
+from elmore.training.learning_rate import learning_rate_at
+from elmore.training.memory import MemoryMeter, training_state_bytes
+from elmore.training.state_dicts import joint_state_dict, load_joint_state_dict
 from elmore.training.trainable import Evaluation, Step
 
 # On a GPU the loop runs ahead of the losses it reports: to look at one at once would make the GPU wait.
@@ -36,40 +35,44 @@ class LanguageModelTraining:
     """
 
     def __init__(
-        self, corpus: Corpus, initial: InitialModel, *, device: torch.device, team: Team | None = None
+        self, corpus: Corpus, initial: InitialModel, *, device: torch.device, world: World | None = None
     ) -> None:
-        self.corpus, self.initial, self.team = corpus, initial, team or Team()
+        self.corpus, self.initial, self.world = corpus, initial, world or World()
         self.training = training = initial.recipe.training
         self._memory = MemoryMeter(device)
         directions = initial.recipe.model.direction_names
-        self.plan = WindowPlan(rows=training.rows, steps=training.window, seed=training.seed, directions=directions)
+        self.plan = WindowPlan(
+            batch_size=training.batch_size, length=training.window, seed=training.seed, directions=directions
+        )
         classes = len(initial.vocabulary)
-        self.sampler = LogUniformSampler(classes=classes, number=training.negatives) if training.negatives else None
+        self.sampler = (
+            LogUniformSampler(classes=classes, num_sampled=training.negatives) if training.negatives else None
+        )
         self.windows = Windows(
             corpus.train,
             corpus.classes,
             self.plan,
             sampler=self.sampler,
-            rank=self.team.rank,
-            processes=self.team.size,
+            rank=self.world.rank,
+            processes=self.world.size,
         )
-        self.steps_per_epoch = self.windows.per_epoch / training.accumulate
-        self.tokens_per_step = self.plan.tokens * training.accumulate
+        self.steps_per_epoch = self.windows.per_epoch / training.gradient_accumulation
+        self.tokens_per_step = self.plan.tokens * training.gradient_accumulation
         self.phase_ends = self._phase_ends()
         self.baseline_at = self._baseline_at()
         self.model = initial.model.to(device)
         words = initial.words(corpus)
         self._characters_needed = None
-        if words.characters is not None:
-            self._characters_needed = initial.speller.characters_needed(words.characters).numpy()
+        if words.character_ids is not None:
+            self._characters_needed = initial.speller.characters_needed(words.character_ids).numpy()
             # No number of a character needs more than two bytes, and there may be millions of words.
-            words = words._replace(characters=words.characters.short())
+            words = words._replace(character_ids=words.character_ids.short())
         self.words = words.to(device)
         self.stepper = self._new_stepper(frozen=self._is_frozen_at(0))
 
     def _phase_ends(self) -> Sequence[int]:
         training = self.training
-        steps = training.steps or round(training.epochs * self.windows.per_epoch / training.accumulate)
+        steps = training.steps or round(training.epochs * self.windows.per_epoch / training.gradient_accumulation)
         if steps < 1:
             raise InputError("the recipe asks for less than one step; give more epochs, or steps")
         frozen = training.frozen_steps
@@ -88,19 +91,19 @@ class LanguageModelTraining:
         first, last = self._phase_at(done)
         stepper.model.train()
         waiting: deque[tuple[int, float, StepResult]] = deque()
-        stream = self.windows.ahead(done * training.accumulate, until * training.accumulate)
+        stream = self.windows.prefetch(done * training.gradient_accumulation, until * training.gradient_accumulation)
         for number in range(done + 1, until + 1):
-            group = list(islice(stream, training.accumulate))
+            group = list(islice(stream, training.gradient_accumulation))
             if number in skipped:
                 continue
             # Dropout depends on seed and step alone, so a run that was stopped goes on as if it had not been.
-            stepper.seed((training.seed * 1_000_003 + number - 1) * 1_009 + self.team.rank)
-            rate = rate_share * rate_at(
+            stepper.seed((training.seed * 1_000_003 + number - 1) * 1_009 + self.world.rank)
+            rate = rate_share * learning_rate_at(
                 number - 1 - first,
                 peak=training.learning_rate,
                 steps=last - first,
-                warmup=training.warmup,
-                final_share=training.final_rate,
+                warmup_steps=training.warmup_steps,
+                final_rate=training.final_rate,
             )
             waiting.append((number, rate, stepper.step(group, rate)))
             while len(waiting) > ahead:
@@ -112,7 +115,7 @@ class LanguageModelTraining:
     def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:
         """The perplexities of the training itself, by direction; of a sampled softmax they are far too good."""
         losses = zip(self.plan.directions, step.losses, strict=True)
-        perplexities: dict[str, float] = {direction: math.exp(min(loss, 700.0)) for direction, loss in losses}
+        perplexities: dict[str, float] = {direction: perplexity_of(loss) for direction, loss in losses}
         return {"sampled_perplexities" if self.sampler else "perplexities": perplexities}
 
     def evaluate(self) -> Evaluation | None:
@@ -122,25 +125,25 @@ class LanguageModelTraining:
             self.model, self.words, self.corpus.heldout, self.corpus.classes, self.plan, dtype=dtype
         )
 
-    def capture(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Model, optimizers, and the states that the rows of all processes carry on."""
-        tensors = capture_tensors(self.model, self.stepper.optimizers)
+        tensors = joint_state_dict(self.model, self.stepper.optimizers)
         for name, state in (("state.h", self.stepper.state.h), ("state.c", self.stepper.state.c)):
-            tensors[name] = self.team.gather(state, dim=2).detach().cpu()
+            tensors[name] = self.world.all_gather(state, dim=2).detach().cpu()
         return tensors
 
-    def restore(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
         """Put everything back; each process takes its own rows."""
         self._enter_phase(done)
-        restore_tensors(self.model, self.stepper.optimizers, tensors)
+        load_joint_state_dict(self.model, self.stepper.optimizers, tensors)
         state = self.stepper.state
-        own = slice(self.team.rank * state.rows, (self.team.rank + 1) * state.rows)
+        own = slice(self.world.rank * state.rows, (self.world.rank + 1) * state.rows)
         # Into the tensors that are there: on a GPU they are part of captured graphs.
         state.h.copy_(tensors["state.h"][:, :, own])
         state.c.copy_(tensors["state.c"][:, :, own])
 
     def memory_bytes(self) -> int | None:
-        return self._memory.grown(bytes_held(self.model, self.stepper.optimizers))
+        return self._memory.peak_growth(training_state_bytes(self.model, self.stepper.optimizers))
 
     def _phase_at(self, done: int) -> tuple[int, int]:
         """Where the phase begins and ends that follows on `done` steps."""
@@ -165,12 +168,12 @@ class LanguageModelTraining:
             self.model,
             self.words,
             self.training,
-            rows=self.training.rows // self.team.size,
+            rows=self.training.batch_size // self.world.size,
             characters_needed=self._characters_needed,
             class_probabilities=self.sampler.probabilities if self.sampler else None,
-            module=DistributedDataParallel(self.model) if self.team.size > 1 else None,
+            module=DistributedDataParallel(self.model) if self.world.size > 1 else None,
         )
 
 
 def _finished(number: int, rate: float, result: StepResult) -> Step:
-    return Step(number, tuple(result.losses.tolist()), result.norm.item(), rate)
+    return Step(number, tuple(result.losses.tolist()), result.gradient_norm.item(), rate)

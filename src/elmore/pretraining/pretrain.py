@@ -15,18 +15,18 @@ from elmore.formats import write_checkpoint
 from elmore.formats.layouts.options import options_from_config
 from elmore.model import Model, load
 from elmore.pretraining.events import Event, Finished, Opened
-from elmore.pretraining.finished_checkpoint import finished_checkpoint
+from elmore.pretraining.export import export_checkpoint
 from elmore.pretraining.initial_model import InitialModel, from_model, new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining
+from elmore.pretraining.provenance import Provenance, changed_recipe, check_same_corpus, corpus_identity
 from elmore.pretraining.recipe import FittedRecipe, Recipe, fit_to_corpus
-from elmore.pretraining.run_origins import Origins, changed_recipe, check_same_corpus, corpus_identity
 from elmore.pretraining.settings import PretrainingSettings
 from elmore.recipe import override, read_recipe
-from elmore.training.distributed import Team, joined_team, process_device, started_again
+from elmore.training.distributed import World, joined_process_group, process_device, started_again
+from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.loss_curve import plot_log
 from elmore.training.run import TrainingRun
 from elmore.training.run_folder import RunFolder, StoredRun
-from elmore.training.stoppable import StoppableEvents
 
 
 def pretrain(
@@ -49,7 +49,7 @@ def pretrain(
     >>> _ = text.write_text("The cat sat on the mat.\n\nThe dog sat on the cat.\n" * 20)
     >>> corpus = prepare([text], folder / "corpus", heldout=0.2, workers=1)
     >>> tiny = {"model.cell_dim": 16, "model.vector_dim": 8, "model.characters.filters": [[1, 4], [2, 8]],
-    ...         "training.rows": 4, "training.steps": 3}
+    ...         "training.batch_size": 4, "training.steps": 3}
     >>> for event in pretrain(corpus, folder / "run", tiny, settings={"log_every": 1}, device="cpu"):
     ...     print(event)  # doctest: +ELLIPSIS
     210 tokens, 8 distinct words, 0.0% of tokens are <UNK>
@@ -73,7 +73,7 @@ def pretrain(
     Nothing happens before the first event is asked for. `stop()` has the run save and end soon. Several processes that
     torchrun has started train one model together; each gets all events, and rank 0 writes.
     """
-    asked = _Asked(
+    request = _Request(
         corpus=corpus,
         folder=RunFolder(Path(folder)),
         recipe=recipe,
@@ -82,11 +82,11 @@ def pretrain(
         settings=settings,
         command=command,
     )
-    return StoppableEvents(lambda stop_asked: _pretrained(asked, device, stop_asked))
+    return StoppableEvents(lambda stop_asked: _pretrained(request, device, stop_asked))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Request:
     """What the caller of `pretrain` wants."""
 
     corpus: Corpus | str | Path
@@ -98,102 +98,106 @@ class _Asked:
     command: str
 
 
-def _pretrained(asked: _Asked, device: str | torch.device | None, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+def _pretrained(
+    request: _Request, device: str | torch.device | None, stop_asked: Callable[[], bool]
+) -> Iterator[Event]:
     chosen = process_device(device)
-    with joined_team(chosen) as team:
+    with joined_process_group(chosen) as world:
         # A generator of its own: when it has ended, nothing holds on to the group of processes any more.
-        yield from _events(asked, chosen, team, stop_asked)
+        yield from _events(request, chosen, world, stop_asked)
 
 
-def _events(asked: _Asked, device: torch.device, team: Team, stop_asked: Callable[[], bool]) -> Iterator[Event]:
-    corpus = asked.corpus if isinstance(asked.corpus, Corpus) else Corpus.open(asked.corpus)
-    begun = _begin(asked, corpus, team)
-    if begun.settings.hdf5:
+def _events(request: _Request, device: torch.device, world: World, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    corpus = request.corpus if isinstance(request.corpus, Corpus) else Corpus.open(request.corpus)
+    setup = _set_up(request, corpus, world)
+    if setup.settings.hdf5:
         # Told now rather than after the training, if it cannot be.
-        options_from_config(begun.initial.recipe.model)
-    training = LanguageModelTraining(corpus, begun.initial, device=device, team=team)
-    run = TrainingRun(training, asked.folder, begun.settings, team=team)
-    stored = StoredRun(asdict(begun.initial.recipe), asdict(begun.settings), asdict(begun.origins))
-    team.on_rank_zero(lambda: asked.folder.write(stored))
-    yield _opened(training, begun.notices)
+        options_from_config(setup.initial.recipe.model)
+    training = LanguageModelTraining(corpus, setup.initial, device=device, world=world)
+    run = TrainingRun(training, request.folder, setup.settings, world=world)
+    stored = StoredRun(asdict(setup.initial.recipe), asdict(setup.settings), asdict(setup.provenance))
+    world.on_rank_zero(lambda: request.folder.write(stored))
+    yield _opened(training, setup.notices)
     yield from run.events(stop_asked)
     if run.is_finished:
-        yield team.on_rank_zero(lambda: _finish(training, run, asked.folder, begun))
+        yield world.on_rank_zero(lambda: _finish(training, run, request.folder, setup))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Begun:
+class _Setup:
     """All that a run begins with: what it began with before, if it goes on."""
 
     initial: InitialModel
     settings: PretrainingSettings
-    origins: Origins
+    provenance: Provenance
     notices: tuple[str, ...]  # what was changed so that the corpus can be trained
 
 
-def _begin(asked: _Asked, corpus: Corpus, team: Team) -> _Begun:
-    known = team.on_rank_zero(lambda: _known(asked))
+def _set_up(request: _Request, corpus: Corpus, world: World) -> _Setup:
+    stored = world.on_rank_zero(lambda: _stored_run(request))
     notices: tuple[str, ...] = ()
-    if known is None:
-        (recipe, notices), settings = _new_recipe(asked, corpus, team), PretrainingSettings()
-        if asked.init is None:
+    if stored is None:
+        (recipe, notices), settings = _new_recipe(request, corpus, world), PretrainingSettings()
+        if request.init is None:
             initial = new_model(recipe, corpus)
         else:
-            model = asked.init if isinstance(asked.init, Model) else load(asked.init)
+            model = request.init if isinstance(request.init, Model) else load(request.init)
             initial = from_model(model, recipe, corpus)
-        origins = Origins(corpus=corpus_identity(corpus), init=initial.init, characters=initial.characters)
+        provenance = Provenance(
+            corpus=corpus_identity(corpus), init=initial.init, character_vocabulary=initial.character_vocabulary
+        )
     else:
-        with error_context(asked.folder.recipe):
-            recipe = read_fields(Recipe, known.recipe, error=FormatError)
-        with error_context(asked.folder.settings):
-            settings = read_fields(PretrainingSettings, known.settings, error=FormatError)
-        with error_context(asked.folder.origins):
-            origins = read_fields(Origins, known.origins, error=FormatError)
-        check_same_corpus(origins.corpus, corpus)
-        if asked.resume:
-            recipe = changed_recipe(recipe, _recipe_changes(asked))
-        initial = new_model(recipe, corpus, characters=origins.characters, init=origins.init)
-    if asked.settings is not None:
-        given = asked.settings
+        with error_context(request.folder.recipe):
+            recipe = read_fields(Recipe, stored.recipe, error=FormatError)
+        with error_context(request.folder.settings):
+            settings = read_fields(PretrainingSettings, stored.settings, error=FormatError)
+        with error_context(request.folder.provenance):
+            provenance = read_fields(Provenance, stored.provenance, error=FormatError)
+        check_same_corpus(provenance.corpus, corpus)
+        if request.resume:
+            recipe = changed_recipe(recipe, _recipe_changes(request))
+        initial = new_model(recipe, corpus, character_vocabulary=provenance.character_vocabulary, init=provenance.init)
+    if request.settings is not None:
+        given = request.settings
         if not isinstance(given, PretrainingSettings):
             given = read_fields(PretrainingSettings, given, base=settings)
         settings = given
-    if asked.command:
-        origins = replace(origins, commands=(*origins.commands, asked.command))
-    return _Begun(initial=initial, settings=settings, origins=origins, notices=notices)
+    if request.command:
+        provenance = replace(provenance, commands=(*provenance.commands, request.command))
+    return _Setup(initial=initial, settings=settings, provenance=provenance, notices=notices)
 
 
-def _known(asked: _Asked) -> StoredRun | None:
+def _stored_run(request: _Request) -> StoredRun | None:
     """The run that lies in the folder and is to go on, or None for a new one."""
-    folder = asked.folder
-    if asked.resume and not folder.is_begun:
+    folder = request.folder
+    if request.resume and not folder.is_begun:
         raise InputError(f"{folder.path}: no run to go on with; start one with -o {folder.path}")
-    if not asked.resume and folder.is_begun and not started_again():
+    if not request.resume and folder.is_begun and not started_again():
         raise InputError(
             f"{folder.path}: holds a run already; go on with it by --resume {folder.path}, or choose another folder"
         )
     return folder.read() if folder.is_begun else None
 
 
-def _new_recipe(asked: _Asked, corpus: Corpus, team: Team) -> FittedRecipe:
+def _new_recipe(request: _Request, corpus: Corpus, world: World) -> FittedRecipe:
     """What was asked for, as the corpus can be trained by it."""
-    changes = dict(asked.recipe) if isinstance(asked.recipe, Mapping) else {}
-    base = changes.pop("base", None) if isinstance(asked.recipe, Mapping) else asked.recipe
-    usual = DEFAULT_RECIPE if asked.init is None else DEFAULT_FINE_TUNING_RECIPE
+    changes = dict(request.recipe) if isinstance(request.recipe, Mapping) else {}
+    base = changes.pop("base", None) if isinstance(request.recipe, Mapping) else request.recipe
+    usual = DEFAULT_RECIPE if request.init is None else DEFAULT_FINE_TUNING_RECIPE
     recipe = base if isinstance(base, Recipe) else read_recipe(base or usual, Recipe)
     return fit_to_corpus(
         override(recipe, changes),
         tokens=len(corpus.train),
         vocabulary_size=len(corpus.vocabulary),
-        processes=team.size,
+        processes=world.size,
         given=changes,
     )
 
 
-def _recipe_changes(asked: _Asked) -> Mapping[str, Any]:
-    if asked.init is not None or not isinstance(asked.recipe, Mapping | None):
+def _recipe_changes(request: _Request) -> Mapping[str, Any]:
+    if request.init is not None or not isinstance(request.recipe, Mapping | None):
         raise InputError("a run that goes on keeps its model and its recipe; give only the single fields to change")
-    return asked.recipe or {}
+    return request.recipe or {}
 
 
 def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened:
@@ -203,7 +207,7 @@ def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened
         tokens=part.tokens,
         types=len(corpus.types) - 2,
         unknown_share=part.unknown_share,
-        parameters=training.initial.recipe.model.parameters,
+        parameters=training.initial.recipe.model.num_parameters,
         softmax_parameters=model.softmax_weight.numel() + model.softmax_bias.numel(),
         is_sampled=training.sampler is not None,
         frozen_steps=training.training.frozen_steps,
@@ -211,12 +215,12 @@ def _opened(training: LanguageModelTraining, notices: tuple[str, ...]) -> Opened
     )
 
 
-def _finish(training: LanguageModelTraining, run: TrainingRun, folder: RunFolder, begun: _Begun) -> Finished:
+def _finish(training: LanguageModelTraining, run: TrainingRun, folder: RunFolder, setup: _Setup) -> Finished:
     """Write the model, and draw the curve where that can be done."""
     name = folder.path.resolve().name
-    checkpoint = finished_checkpoint(training, run, name=name, commands=begun.origins.commands)
+    checkpoint = export_checkpoint(training, run, name=name, commands=setup.provenance.commands)
     write_checkpoint(checkpoint, folder.model)
-    hdf5 = folder.path / "hdf5" if begun.settings.hdf5 else None
+    hdf5 = folder.path / "hdf5" if setup.settings.hdf5 else None
     if hdf5 is not None:
         # That format has no place for a softmax, as nobody needs to be told who has both.
         write_checkpoint(replace(checkpoint, softmax=None), hdf5, format="hdf5")

@@ -22,20 +22,20 @@ class Training:
     epochs: float = checked_field(10.0, above=0, instead_of="steps")
     steps: int = checked_field(0, at_least=0)  # of the optimizer; if given, instead of epochs
     frozen_steps: int = checked_field(0, at_least=0)  # before these: steps of the softmax alone, for fine-tuning
-    rows: int = checked_field(128, at_least=1)  # read side by side, by all processes together
+    batch_size: int = checked_field(128, at_least=1)  # rows read side by side, by all processes together
     window: int = checked_field(20, at_least=1)  # words that a row reads at once
     negatives: int = checked_field(8192, at_least=0)  # classes drawn for the sampled softmax; 0 means the full one
     dropout: float = checked_field(0.1, at_least=0, at_most=0.95)
 
     optimizer: Literal["adamw", "adagrad"] = "adamw"
     learning_rate: float = checked_field(2e-3, above=0)
-    warmup: int = checked_field(500, at_least=0)  # steps over which the rate rises
+    warmup_steps: int = checked_field(500, at_least=0)  # steps over which the rate rises
     # The share of the rate that is left at the end of the cosine; 1 keeps it constant.
     final_rate: float = checked_field(0.02, at_least=0, at_most=1)
     weight_decay: float = checked_field(0.0, at_least=0, at_most=1)  # of AdamW; softmax and word table have none
     # The largest norm of all gradients together, of the loss of a row's whole window.
-    clip: float = checked_field(10.0, above=0)
-    accumulate: int = checked_field(1, at_least=1)  # windows whose gradients make one step
+    gradient_clip: float = checked_field(10.0, above=0)
+    gradient_accumulation: int = checked_field(1, at_least=1)  # windows whose gradients make one step
 
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = checked_field(1, at_least=0, at_most=LARGEST_SEED)
@@ -79,10 +79,10 @@ def fit_to_corpus(
     # A pair of input and target spans two tokens, so there is one pair less than tokens.
     rows = (tokens - 1) // training.window
     rows -= rows % processes
-    if 0 < rows < training.rows and "training.rows" not in given:
-        changes["rows"] = rows
+    if 0 < rows < training.batch_size and "training.batch_size" not in given:
+        changes["batch_size"] = rows
         notices.append(
-            f"a corpus of {tokens:,} tokens is too short for {training.rows:,} rows of {training.window}; "
+            f"a corpus of {tokens:,} tokens is too short for {training.batch_size:,} rows of {training.window}; "
             f"it is read in {rows:,}"
         )
     return FittedRecipe(replace(recipe, training=replace(training, **changes)), tuple(notices))

@@ -26,20 +26,20 @@ class Negatives(NamedTuple):
 class LogUniformSampler:
     """Draws distinct classes out of `classes`.
 
-    >>> sampler = LogUniformSampler(classes=1000, number=10)
+    >>> sampler = LogUniformSampler(classes=1000, num_sampled=10)
     >>> drawn = sampler.draw([1, 0])
     >>> len(set(drawn.classes.tolist())), drawn.tries >= 10
     (10, True)
     """
 
-    def __init__(self, *, classes: int, number: int) -> None:
-        if not 1 <= number <= classes // 2:
+    def __init__(self, *, classes: int, num_sampled: int) -> None:
+        if not 1 <= num_sampled <= classes // 2:
             raise InputError(
-                f"{number} negatives cannot be drawn from a vocabulary of {classes} words; draw at most half of them, "
-                f"--training.negatives {classes // 2}, or take the full softmax, --training.negatives 0"
+                f"{num_sampled} negatives cannot be drawn from a vocabulary of {classes} words; draw at most half of "
+                f"them, --training.negatives {classes // 2}, or take the full softmax, --training.negatives 0"
             )
         self.classes = classes
-        self.number = number
+        self.num_sampled = num_sampled
         self.probabilities = log_uniform_probabilities(classes)
 
     def draw(self, seed: Sequence[int]) -> Negatives:
@@ -47,11 +47,11 @@ class LogUniformSampler:
         random = np.random.default_rng(seed)
         drawn = np.empty(0, dtype=np.int64)
         while True:
-            more = np.exp(random.random(4 * self.number) * np.log(self.classes + 1.0)).astype(np.int64) - 1
+            more = np.exp(random.random(4 * self.num_sampled) * np.log(self.classes + 1.0)).astype(np.int64) - 1
             drawn = np.concatenate([drawn, np.clip(more, 0, self.classes - 1)])
             fresh = np.flatnonzero(self._first_times(drawn))
-            if len(fresh) >= self.number:
-                chosen = fresh[: self.number]
+            if len(fresh) >= self.num_sampled:
+                chosen = fresh[: self.num_sampled]
                 return Negatives(drawn[chosen], tries=int(chosen[-1]) + 1)
 
     def _first_times(self, drawn: NDArray[np.int64]) -> NDArray[np.bool_]:

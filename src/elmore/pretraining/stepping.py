@@ -48,7 +48,7 @@ class StepResult:
         return self._waited_for()[:-1]
 
     @property
-    def norm(self) -> Tensor:
+    def gradient_norm(self) -> Tensor:
         """() of all gradients, before clipping."""
         return self._waited_for()[-1]
 
@@ -107,7 +107,7 @@ class Stepper:
                         total[parameter] = total[parameter] + share if parameter in total else share
         for parameter, gradient in total.items():
             parameter.grad = gradient
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.training.clip)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.training.gradient_clip)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -135,13 +135,13 @@ class Stepper:
 
     def _pass(self, packed: Tensor, shape: "_Shape") -> Tensor:
         """Forward and backward, without a glance at any value, so that it can be captured."""
-        places = (self.model.config.directions, self.training.window, self.state.rows)
+        places = (self.model.config.num_directions, self.training.window, self.state.rows)
         n = math.prod(places)
         sizes = [shape.words, n, n, 1, len(packed) - shape.words - 2 * n - 1]
         types, inputs, targets, tries, negatives = torch.split(packed.long(), sizes)
         words = self._words.select(types)
-        if words.characters is not None:
-            words = words._replace(characters=words.characters[:, : shape.width].long())
+        if words.character_ids is not None:
+            words = words._replace(character_ids=words.character_ids[:, : shape.width].long())
         losses: Tensor
         losses, after = self._module(
             words,

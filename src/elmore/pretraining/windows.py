@@ -40,15 +40,15 @@ class Window:
 class WindowPlan:
     """How a stream is read."""
 
-    rows: int  # of all processes together
-    steps: int = 20
+    batch_size: int  # rows, of all processes together
+    length: int = 20  # words that a row reads in a window
     seed: int = 1
     directions: tuple[Direction, ...] = ("forward", "backward")
 
     @property
     def tokens(self) -> int:
         """How many places of the stream one window reads."""
-        return self.rows * self.steps
+        return self.batch_size * self.length
 
 
 class Windows:
@@ -64,20 +64,20 @@ class Windows:
         rank: int = 0,
         processes: int = 1,
     ) -> None:
-        if plan.rows % processes:
-            raise InputError(f"{plan.rows} rows cannot be shared evenly by {processes} processes")
+        if plan.batch_size % processes:
+            raise InputError(f"{plan.batch_size} rows cannot be shared evenly by {processes} processes")
         # A pair of input and target spans two places, so there is one pair less than places.
         pairs = len(stream) - 1
         self.per_epoch = pairs // plan.tokens
         if self.per_epoch == 0:
             raise InputError(
-                f"the corpus has {len(stream):,} tokens, too few for {plan.rows} rows of {plan.steps} steps; "
-                "take fewer rows, or a shorter window (training.rows, training.window)"
+                f"the corpus has {len(stream):,} tokens, too few for {plan.batch_size} rows of {plan.length} steps; "
+                "take fewer rows, or a shorter window (training.batch_size, training.window)"
             )
         self.stream, self.classes, self.plan, self.sampler = stream, classes, plan, sampler
-        self._stride = pairs // plan.rows
-        self._span = self.per_epoch * plan.steps  # of each row, the part that fills whole windows
-        share = plan.rows // processes
+        self._stride = pairs // plan.batch_size
+        self._span = self.per_epoch * plan.length  # of each row, the part that fills whole windows
+        share = plan.batch_size // processes
         self._rows = np.arange(rank * share, (rank + 1) * share)
 
     def __getitem__(self, number: int) -> Window:
@@ -85,7 +85,7 @@ class Windows:
         # What does not fill a window is left out, at another place in each epoch.
         shift = np.random.default_rng([self.plan.seed, epoch]).integers(self._stride - self._span + 1)
         starts = self._rows * self._stride + shift  # (R,)
-        read = place * self.plan.steps + np.arange(self.plan.steps)[:, None]  # (T, 1)
+        read = place * self.plan.length + np.arange(self.plan.length)[:, None]  # (T, 1)
         pairs = [self._pair(direction, starts, read) for direction in self.plan.directions]
         inputs = np.stack([inputs for inputs, _ in pairs])
         types, where = _distinct(inputs, among=len(self.classes))
@@ -104,7 +104,7 @@ class Windows:
         targets[targets == 0] = closes
         return inputs, self.classes[targets].astype(np.int64)
 
-    def ahead(self, first: int, last: int) -> Iterator[Window]:
+    def prefetch(self, first: int, last: int) -> Iterator[Window]:
         """The windows `first` to `last`, made by a few threads while others are being used."""
         with ThreadPoolExecutor(THREADS) as pool:
             waiting: deque[Future[Window]] = deque()

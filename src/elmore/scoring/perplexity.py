@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_ROWS, DEFAULT_PERPLEXITY_STATE, StateName
+from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE, DEFAULT_PERPLEXITY_STATE, StateName
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
 from elmore.fields import check_value
@@ -42,7 +42,7 @@ def perplexity(
     model: AnyModel = None,
     token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
     state: StateName = DEFAULT_PERPLEXITY_STATE,
-    rows: int = DEFAULT_PERPLEXITY_ROWS,
+    batch_size: int = DEFAULT_PERPLEXITY_BATCH_SIZE,
     passage: int = DEFAULT_PASSAGE,
     first_words: int | None = None,
     progress: Progress | None = None,
@@ -55,17 +55,17 @@ def perplexity(
 
     A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words,
     which `token_style="penn"`, "nltk", "plain" or "ud" turns from that style of the Penn Treebank into the model's.
-    With `state="carry"` the text is read as in training, in `rows` rows, each going on from sentence to sentence; a row
-    that is free takes the next `passage` sentences. `rows=1, passage=1` gives what bilm-tf's test gives for a batch
-    size of 1. With `state="fixed"` every sentence is read from the model's start state, and its neighbours do not
-    matter. `first_words=3` counts only the first three words that each direction predicts of a sentence: where the
-    start of the reading matters most.
+    With `state="carry"` the text is read as in training, in `batch_size` rows, each going on from sentence to
+    sentence; a row that is free takes the next `passage` sentences. `batch_size=1, passage=1` gives what bilm-tf's test
+    gives for a batch size of 1. With `state="fixed"` every sentence is read from the model's start state, and its
+    neighbours do not matter. `first_words=3` counts only the first three words that each direction predicts of a
+    sentence: where the start of the reading matters most.
     """
-    _check(state, rows=rows, passage=passage, first_words=first_words)
+    _check(state, batch_size=batch_size, passage=passage, first_words=first_words)
     predictor = Predictor.of(model)
     given = predictor.words_of(sentences, token_style=token_style)
     if state == "carry":
-        read = predictor.read_carrying_state(given, rows=rows, passage=passage)
+        read = predictor.read_carrying_state(given, rows=batch_size, passage=passage)
     else:
         read = predictor.read_from_fixed_state(given)
     directions = predictor.model.config.direction_names

@@ -20,7 +20,7 @@ from elmore.model import Model, load
 from elmore.network.state import State
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
 from elmore.scoring.softmax import Softmax
-from elmore.text.batch import plan
+from elmore.text.batch import bucket_by_length
 from elmore.text.checks import checked
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
@@ -83,7 +83,7 @@ class Predictor:
         source = iter(sentences)
         while ahead := list(islice(source, SENTENCES_AHEAD)):
             results: dict[int, Predicted] = {}
-            for numbers in plan((len(words) + 1 for words in ahead), tokens=BATCH_STEPS):
+            for numbers in bucket_by_length((len(words) + 1 for words in ahead), tokens=BATCH_STEPS):
                 rows = [steps_of([ahead[number]], self.model.config) for number in numbers]
                 scores, _ = self._predict(rows, self.model.start.repeat(len(rows)))
                 results.update((n, Predicted(ahead[n], found)) for n, found in zip(numbers, scores, strict=True))

@@ -16,7 +16,7 @@ from elmore.text.vocabulary import Vocabulary
 
 POSITIONS_AT_ONCE = 1024
 # Scores are made for a block of classes at a time, or they would fill gigabytes; on a CPU, few enough for its cache.
-SCORES_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
+LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Softmax:
 
     def class_of(self, word: str) -> int:
         """The number of the word's class, which is that of `<UNK>` for a word outside the vocabulary."""
-        return self.vocabulary.number(word, unknown=self.unknown)
+        return self.vocabulary.word_id(word, unknown=self.unknown)
 
     def knows(self, word: str) -> bool:
         """Whether the word has a class of its own."""
@@ -81,7 +81,7 @@ class Softmax:
 
     def _log_total(self, hidden: Tensor) -> Tensor:  # (n, P) -> (n,)
         """What all scores are to be lowered by, so that the probabilities sum to one."""
-        block = max(SCORES_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(hidden), 1)
+        block = max(LOGITS_AT_ONCE["cuda" if hidden.is_cuda else "cpu"] // len(hidden), 1)
         parts = [slice(start, start + block) for start in range(0, len(self.bias), block)]
         totals = [torch.addmm(self.bias[p], hidden, self.weight[p].t()).logsumexp(dim=-1) for p in parts]
         return torch.stack(totals).logsumexp(dim=0)

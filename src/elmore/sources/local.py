@@ -102,7 +102,7 @@ def _options_of(weights: Path) -> Path:
         return found
     raise NotFound(
         f"{weights}: its options file is missing: there is no {' or '.join(names)} beside it; "
-        "put it there, or name both files: load(options=..., weights=...)"
+        "put it there, or name both files: load(options_file=..., weight_file=...)"
     )
 
 
@@ -120,7 +120,7 @@ def _with_weights(options: Path, *, origin: str) -> ModelLocation:
     seen = f" (there are {shortened(candidates)})" if candidates else ""
     raise NotFound(
         f"{options}: its weights file is missing: there is no {' or '.join(names)} beside it{seen}; "
-        "name both files: load(options=..., weights=...)"
+        "name both files: load(options_file=..., weight_file=...)"
     )
 
 

@@ -117,5 +117,5 @@ def _fetch_beside(address: FileUrl, names: Sequence[str], *, what: str) -> Path:
             reasons.append(absent)
     raise NotFound(
         f"{address.url}: its {what} file is missing: looked for {' and '.join(names)} beside it ({reasons[0]}); "
-        "name both files: load(options=..., weights=...)"
+        "name both files: load(options_file=..., weight_file=...)"
     )

@@ -50,27 +50,24 @@ def conllu_sentences(lines: NumberedLines, *, name: str) -> Iterator[ColumnSente
             yield ColumnSentence([row[1] for row in rows], label, start, tuple(rows))
 
 
-def column_sentences(lines: NumberedLines, *, name: str, word_column: int | None = None) -> Iterator[ColumnSentence]:
+def column_sentences(lines: NumberedLines, *, name: str) -> Iterator[ColumnSentence]:
     """The words of other column files, between whose columns stand tabs or blanks.
 
-    The word is in column `word_column`, counted from 0. Without one it is the first; or the second where the first
-    numbers the words from 1, as in CoNLL-X and 2009; or the fourth where the third numbers them from 0, as in
-    CoNLL-2012. A line that says -DOCSTART- is a border of documents, and no sentence.
+    The word is in the first; or in the second where the first numbers the words from 1, as in CoNLL-X and 2009; or in
+    the fourth where the third numbers them from 0, as in CoNLL-2012. A line that says -DOCSTART- is a border of
+    documents, and no sentence.
     """
     for label, start, numbered in _blocks(lines, comments_anywhere=False):
         rows = [(number, tuple(line.split("\t") if "\t" in line else line.split())) for number, line in numbered]
         rows = [(number, row) for number, row in rows if row[0] != "-DOCSTART-"]
-        place = _word_column([row for _, row in rows]) if word_column is None else word_column
-        if place == 1 and word_column is None:
+        column = _word_column([row for _, row in rows])
+        if column == 1:
             rows = [(number, row) for number, row in rows if not _OTHER_ID.fullmatch(row[0])]
         for number, row in rows:
-            if not (len(row) > place and row[place]):
-                raise InputError(
-                    f"{name}, line {number}: the word is in column {place + 1}, and here are {len(row)}; "
-                    "every word of a sentence has the same columns"
-                )
+            if not row[column]:
+                raise InputError(f"{name}, line {number}: the word, in column {column + 1}, is missing")
         if rows:
-            yield ColumnSentence([row[place] for _, row in rows], label, start, tuple(row for _, row in rows))
+            yield ColumnSentence([row[column] for _, row in rows], label, start, tuple(row for _, row in rows))
 
 
 def _word_column(rows: list[Row]) -> int:

@@ -40,13 +40,15 @@ def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name
 
     Blank lines come out as empty paragraphs, one for each.
     """
-    settled, lines = settle(lines, paragraphs=paragraphs, name=name)
-    if settled == "blank-line":
+    resolved, lines = resolve_paragraphs(lines, paragraphs=paragraphs, name=name)
+    if resolved == "blank-line":
         return join_wrapped_lines(lines)
     return (Paragraph(line, [(0, number)]) for number, line in lines)
 
 
-def settle(lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str) -> tuple[Paragraphs, NumberedLines]:
+def resolve_paragraphs(
+    lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str
+) -> tuple[Paragraphs, NumberedLines]:
     """How the lines make paragraphs, as told or as the first of them show, and all of the lines."""
     if paragraphs is not None:
         if paragraphs not in PARAGRAPHS:

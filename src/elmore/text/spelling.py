@@ -19,8 +19,8 @@ from elmore.text.vocabulary import Vocabulary
 class WordInputs(NamedTuple):
     """What the network reads of W distinct words; either part may be absent."""
 
-    characters: Tensor | None  # (W, as many as decide the vectors, at most max_characters)
-    numbers: Tensor | None  # (W,) rows of the word table
+    character_ids: Tensor | None  # (W, as many as decide the vectors, at most max_characters)
+    word_ids: Tensor | None  # (W,) rows of the word table
 
     def select(self, which: Tensor) -> "WordInputs":
         """These words only, in this order."""
@@ -100,19 +100,19 @@ class Speller:
         config: ModelConfig,
         *,
         vocabulary: Vocabulary | None = None,
-        characters: Mapping[str, int] | None = None,
+        character_vocabulary: Mapping[str, int] | None = None,
     ) -> None:
         self.config = config
-        self.alphabet = _alphabet(config, characters)
+        self.alphabet = _alphabet(config, character_vocabulary)
         self.vocabulary = vocabulary
         if config.word_dim and vocabulary is None:
             raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
 
     def spell(self, words: Sequence[str]) -> WordInputs:
         """The inputs for these words, one row each."""
-        characters = self._trimmed(self.alphabet.spell(words)) if self.alphabet else None
-        numbers = [self._number(word) for word in words] if self.config.word_dim else None
-        return WordInputs(characters, None if numbers is None else torch.tensor(numbers, dtype=torch.int64))
+        character_ids = self._trimmed(self.alphabet.spell(words)) if self.alphabet else None
+        word_ids = [self._word_id(word) for word in words] if self.config.word_dim else None
+        return WordInputs(character_ids, None if word_ids is None else torch.tensor(word_ids, dtype=torch.int64))
 
     def characters_needed(self, characters: Tensor) -> Tensor:
         """(W,) how many of its characters decide each word's vector: its own, and padding as wide as a filter.
@@ -129,13 +129,13 @@ class Speller:
     def _trimmed(self, characters: Tensor) -> Tensor:
         return characters[:, : int(self.characters_needed(characters).max())] if len(characters) else characters
 
-    def _number(self, word: str) -> int:
+    def _word_id(self, word: str) -> int:
         assert self.vocabulary is not None  # the constructor saw to it
         limit = self.config.characters
         if limit and limit.alphabet == "codepoints":
             # ELMoForManyLangs cuts a word before it looks it up.
             word = word[: limit.max_characters - 2]
-        return self.vocabulary.number(word, unknown=self.config.unknown)
+        return self.vocabulary.word_id(word, unknown=self.config.unknown)
 
 
 def _alphabet(config: ModelConfig, table: Mapping[str, int] | None) -> Alphabet | None:

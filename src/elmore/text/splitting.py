@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.text.abbreviations import COUNTED, NUMBER
-from elmore.text.paragraphs import Paragraphs, settle
+from elmore.text.paragraphs import Paragraphs, resolve_paragraphs
 from elmore.text.style import TOKENIZER_VERSION, TextStyle
 
 
@@ -52,8 +52,8 @@ def split_text(text: str, *, style: TextStyle, paragraphs: Paragraphs | None = N
     [SentenceSpan(text='I took a bow.', start=8, end=21), SentenceSpan(text='Why?', start=22, end=26)]
     """
     lines = enumerate(text.split("\n"), start=1)
-    settled, _ = settle(lines, paragraphs=paragraphs, name="the text")
-    border = _LINE_END if settled == "line" else _BLANK_LINES
+    resolved, _ = resolve_paragraphs(lines, paragraphs=paragraphs, name="the text")
+    border = _LINE_END if resolved == "line" else _BLANK_LINES
     return [
         SentenceSpan(sentence.text, start + sentence.start, start + sentence.end)
         for start, end in _between(border, text)

@@ -28,11 +28,11 @@ from elmore.text.tokenizing import Tokenizer
 class ConvertedTokens(NamedTuple):
     """A sentence in a model's own words, and for each token given the words it became: one at least, in their order.
 
-    The groups of neighbours may share a word.
+    The spans of neighbours may share a word.
     """
 
     words: list[str]
-    groups: list[range]
+    word_spans: list[range]
 
 
 def tokenize_in_style(text: str, style: TokenStyle, *, language: str = "en") -> Tokens:
@@ -55,7 +55,7 @@ def convert_tokens(tokens: Sequence[str], tokenizer: Tokenizer, *, style: PennSt
 
     >>> from elmore.text.style import TextStyle
     >>> convert_tokens(["do", "n't", "-LRB-"], Tokenizer(TextStyle()), style="penn")
-    ConvertedTokens(words=['don', "'t", '('], groups=[range(0, 1), range(0, 2), range(2, 3)])
+    ConvertedTokens(words=['don', "'t", '('], word_spans=[range(0, 1), range(0, 2), range(2, 3)])
     """
     if tokenizer.style.tokenizer != "moses":
         raise InputError(
@@ -65,7 +65,7 @@ def convert_tokens(tokens: Sequence[str], tokenizer: Tokenizer, *, style: PennSt
     text, spans = _written_out(tokens, style)
     found, offsets = tokenizer.tokenize(text)
     words: list[str] = []
-    groups: list[range] = []
+    word_spans: list[range] = []
     number = 0  # of the first word that may belong to the token
     for token, (start, end) in zip(tokens, spans, strict=True):
         while number < len(found) and offsets[number][1] <= start:
@@ -77,10 +77,10 @@ def convert_tokens(tokens: Sequence[str], tokenizer: Tokenizer, *, style: PennSt
         if stop == number:
             # Nothing of it can be seen. It keeps its place, and is read as it is.
             words.append(token)
-            groups.append(range(len(words) - 1, len(words)))
+            word_spans.append(range(len(words) - 1, len(words)))
         else:
-            groups.append(range(len(words), len(words) + stop - number))
-    return ConvertedTokens([*words, *found[number:]], groups)
+            word_spans.append(range(len(words), len(words) + stop - number))
+    return ConvertedTokens([*words, *found[number:]], word_spans)
 
 
 _BRACKETS = {escaped: mark for mark, escaped in ESCAPED_BRACKETS.items()}

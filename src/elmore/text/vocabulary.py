@@ -26,7 +26,7 @@ class Vocabulary:
     takes a number, so that rows and lines agree.
 
     >>> vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the"])
-    >>> vocabulary.index["the"], vocabulary.number("cat", unknown="<UNK>")
+    >>> vocabulary.index["the"], vocabulary.word_id("cat", unknown="<UNK>")
     (3, 2)
     """
 
@@ -45,7 +45,7 @@ class Vocabulary:
 
     __hash__ = None  # type: ignore[assignment]  # compared by content
 
-    def number(self, word: str, *, unknown: str) -> int:
+    def word_id(self, word: str, *, unknown: str) -> int:
         """The word's number, or that of `unknown`; without either, an error that names the word."""
         found = self.index.get(word, self.index.get(unknown))
         if found is None:

@@ -31,7 +31,7 @@ class LostProcess(ElmoreError):
 
 
 @dataclass(frozen=True)
-class Team:
+class World:
     """Which of how many processes this is."""
 
     rank: int = 0
@@ -42,7 +42,7 @@ class Team:
         """Whether this is the process that writes and speaks."""
         return self.rank == 0
 
-    def gather(self, tensor: Tensor, *, dim: int) -> Tensor:
+    def all_gather(self, tensor: Tensor, *, dim: int) -> Tensor:
         """The tensors of all processes, joined in the order of their ranks."""
         if self.size == 1:
             return tensor
@@ -50,7 +50,7 @@ class Team:
         dist.all_gather(parts, tensor.contiguous())
         return torch.cat(parts, dim=dim)
 
-    def mean(self, values: Tensor) -> Tensor:
+    def all_reduce_mean(self, values: Tensor) -> Tensor:
         """The mean over all processes."""
         if self.size == 1:
             return values
@@ -60,21 +60,21 @@ class Team:
 
     def any(self, flag: bool) -> bool:
         """Whether it is so in any process."""
-        return bool(self.mean(torch.tensor([float(flag)])).item())
+        return bool(self.all_reduce_mean(torch.tensor([float(flag)])).item())
 
     def on_rank_zero(self, work: Callable[[], T]) -> T:
         """Have rank 0 do something, and broadcast what came of it; where it fails, all of them end."""
         if self.size == 1:
             return work()
-        told: list[Any] = [None]
+        message: list[Any] = [None]
         if self.is_rank_zero:
             try:
-                told = [("done", work())]
+                message = [("done", work())]
             except ElmoreError:
                 dist.broadcast_object_list([("failed", None)])
                 raise
-        dist.broadcast_object_list(told)
-        outcome, result = told[0]
+        dist.broadcast_object_list(message)
+        outcome, result = message[0]
         if outcome == "failed":
             # Without a word: rank 0 has it.
             raise SystemExit(1)
@@ -85,48 +85,48 @@ class Team:
         """The tensors of rank 0, which lie in ordinary memory; the others need bring none."""
         if self.size == 1:
             return tensors
-        kinds = self.on_rank_zero(lambda: {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
-        found = {}
-        for name, (shape, dtype) in kinds.items():
-            found[name] = tensors[name].contiguous() if self.is_rank_zero else torch.empty(shape, dtype=dtype)
-            dist.broadcast(found[name], src=0)
-        return found
+        shapes = self.on_rank_zero(lambda: {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()})
+        received = {}
+        for name, (shape, dtype) in shapes.items():
+            received[name] = tensors[name].contiguous() if self.is_rank_zero else torch.empty(shape, dtype=dtype)
+            dist.broadcast(received[name], src=0)
+        return received
 
 
-def launched_team() -> Team:
+def world_from_environment() -> World:
     """What torchrun says of this process, before it has met the others."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    return Team(int(os.environ.get("RANK", "0")), size) if size > 1 else Team()
+    return World(int(os.environ.get("RANK", "0")), size) if size > 1 else World()
 
 
 @contextmanager
-def joined_team(device: torch.device) -> Iterator[Team]:
+def joined_process_group(device: torch.device) -> Iterator[World]:
     """Meet the other processes that torchrun started, if it did."""
-    team = launched_team()
-    if team.size == 1:
-        yield team
+    world = world_from_environment()
+    if world.size == 1:
+        yield world
         return
     try:
-        _meet(device)
-        yield team
+        _join_process_group(device)
+        yield world
         # Nobody leaves before rank 0, which still writes when the others have nothing left to do.
-        team.on_rank_zero(lambda: None)
+        world.on_rank_zero(lambda: None)
     except BaseException as error:
         # It holds on to all that the functions it passed through had, and so to the group.
         traceback.clear_frames(error.__traceback__)
         # With NCCL, to take leave of those who have gone would wait for them; the end of the process does not.
         if device.type != "cuda":
-            _leave()
+            _leave_process_group()
         if _is_loss_of_process(error):
             reason = str(error).splitlines()[0]
             raise LostProcess(
-                f"process {team.rank} ends, because another one of this training has ended ({reason})"
+                f"process {world.rank} ends, because another one of this training has ended ({reason})"
             ) from error
         raise
-    _leave()
+    _leave_process_group()
 
 
-def _meet(device: torch.device) -> None:
+def _join_process_group(device: torch.device) -> None:
     """Join the process group, under a name of its own for each try.
 
     Torchrun keeps one store for all its tries, so that after a restart a process may find the addresses of the dead.
@@ -145,7 +145,7 @@ def _meet(device: torch.device) -> None:
         store.delete_key(GROUP_KEY)
 
 
-def _leave() -> None:
+def _leave_process_group() -> None:
     # What wraps a model for many processes refers to itself, and would keep the group's threads alive until the very
     # end, where they bring the process down.
     gc.collect()

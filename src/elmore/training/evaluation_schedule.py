@@ -29,7 +29,7 @@ class EvaluationSchedule:
         """The next step after which one is due."""
         return (done // self._every + 1) * self._every
 
-    def make_if_due(self, done: int) -> Evaluated | None:
+    def evaluate_if_due(self, done: int) -> Evaluated | None:
         """None where nothing is due, has been made already, or where nothing was held out."""
         is_baseline = done == self._baseline_at
         due = is_baseline or done == self._last or (done > 0 and done % self._every == 0)

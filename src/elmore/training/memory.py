@@ -19,19 +19,19 @@ class MemoryMeter:
             torch.cuda.reset_peak_memory_stats(device)
         self._before = _peak(device)
 
-    def grown(self, holds: int) -> int | None:
-        """Bytes, no fewer than the training `holds` in tensors; None where the system does not say."""
+    def peak_growth(self, at_least: int) -> int | None:
+        """Bytes, `at_least` what the training holds in tensors; None where the system does not say."""
         peak = _peak(self._device)
         if peak is None or self._before is None:
             return None
-        return max(peak - self._before, holds)
+        return max(peak - self._before, at_least)
 
 
-def bytes_held(model: nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> int:
+def training_state_bytes(model: nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> int:
     """Parameters, gradients and what the optimizers remember of them.
 
     >>> layer = nn.Linear(3, 2)
-    >>> bytes_held(layer, [])  # eight numbers of four bytes
+    >>> training_state_bytes(layer, [])  # eight numbers of four bytes
     32
     """
     held = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from elmore.errors import ElmoreError
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
-from elmore.training.distributed import Team
+from elmore.training.distributed import World
 from elmore.training.evaluation_schedule import EvaluationSchedule
 from elmore.training.events import RolledBack, RunEvent, Started, Stopped
 from elmore.training.log import open_logs
@@ -17,8 +17,8 @@ from elmore.training.run_folder import RunFolder
 from elmore.training.run_log import RunLog
 from elmore.training.run_state import RunState
 from elmore.training.settings import RunSettings
+from elmore.training.shared_checkpoints import SharedCheckpoints
 from elmore.training.stretches import Stretches
-from elmore.training.team_checkpoints import TeamCheckpoints
 from elmore.training.trainable import Trainable
 
 MOST_ROLLBACKS = 3
@@ -29,12 +29,12 @@ class TrainingFailed(ElmoreError):
 
 
 class TrainingRun:
-    """One training run; all processes of a team have one, and that of rank 0 writes."""
+    """One training run; every process has one, and that of rank 0 writes."""
 
     def __init__(
-        self, trainable: Trainable, folder: RunFolder, settings: RunSettings, *, team: Team | None = None
+        self, trainable: Trainable, folder: RunFolder, settings: RunSettings, *, world: World | None = None
     ) -> None:
-        self.trainable, self.settings, self.team = trainable, settings, team or Team()
+        self.trainable, self.settings, self.world = trainable, settings, world or World()
         self.steps = trainable.phase_ends[-1]
         self.state = RunState()
         self.evaluations = EvaluationSchedule(
@@ -43,13 +43,13 @@ class TrainingRun:
             last=self.steps,
             baseline_at=trainable.baseline_at,
         )
-        logs = open_logs(folder, tensorboard=settings.tensorboard) if self.team.is_rank_zero else ()
+        logs = open_logs(folder, tensorboard=settings.tensorboard) if self.world.is_rank_zero else ()
         self._log = RunLog(logs, tokens_per_step=trainable.tokens_per_step)
         reports = ProgressReports(
             trainable, self.evaluations, self._log, steps=self.steps, log_every=settings.log_every
         )
-        self._stretches = Stretches(trainable, self.state, reports, self.team)
-        self._checkpoints = TeamCheckpoints(TrainingCheckpoints(folder.checkpoints, keep=settings.keep), self.team)
+        self._stretches = Stretches(trainable, self.state, reports, self.world)
+        self._checkpoints = SharedCheckpoints(TrainingCheckpoints(folder.checkpoints, keep=settings.keep), self.world)
 
     @property
     def is_finished(self) -> bool:
@@ -61,7 +61,7 @@ class TrainingRun:
             yield self._started()
             yield from self._evaluate_if_due()
             rollbacks = 0
-            while not self.is_finished and not self.team.any(stop_asked()):
+            while not self.is_finished and not self.world.any(stop_asked()):
                 failed = yield from self._stretches.train(self._next_pause())
                 if failed is not None:
                     rollbacks += 1
@@ -84,7 +84,7 @@ class TrainingRun:
             self._save()
         self._log.rewind(self.state.done if resumes else -1)
         epochs = self.steps / self.trainable.steps_per_epoch
-        return Started(self.steps, self.state.done, epochs, self.team.size)
+        return Started(self.steps, self.state.done, epochs, self.world.size)
 
     def _next_pause(self) -> int:
         """The next step after which something is saved or measured, or the run looks whether it is to stop."""
@@ -92,7 +92,7 @@ class TrainingRun:
         return min(self._stretches.longest(), (done // every + 1) * every, self.evaluations.next_after(done))
 
     def _evaluate_if_due(self) -> Iterator[RunEvent]:
-        evaluated = self.evaluations.make_if_due(self.state.done)
+        evaluated = self.evaluations.evaluate_if_due(self.state.done)
         if evaluated is not None:
             self._log.write_evaluation(evaluated)
             yield evaluated
@@ -111,7 +111,7 @@ class TrainingRun:
 
     def _save(self) -> None:
         progress = {**self.state.to_dict(), "evaluations": self.evaluations.to_dict()}
-        self._checkpoints.save(self.state.done, Snapshot(self.trainable.capture(), progress))
+        self._checkpoints.save(self.state.done, Snapshot(self.trainable.state_dict(), progress))
 
     def _restore(self) -> None:
         """Go back to the newest checkpoint."""
@@ -119,4 +119,4 @@ class TrainingRun:
         self.state.restore(snapshot.progress)
         self.evaluations.restore(snapshot.progress["evaluations"])
         self._stretches.enter_phase()
-        self.trainable.restore(snapshot.tensors, done=self.state.done)
+        self.trainable.load_state_dict(snapshot.tensors, done=self.state.done)

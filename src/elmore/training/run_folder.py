@@ -27,7 +27,7 @@ class StoredRun(NamedTuple):
 
     recipe: Mapping[str, Any]
     settings: Mapping[str, Any]
-    origins: Mapping[str, Any]
+    provenance: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RunFolder:
         return self.path / "settings.json"
 
     @property
-    def origins(self) -> Path:
+    def provenance(self) -> Path:
         return self.path / "run.json"
 
     @property
@@ -74,11 +74,11 @@ class RunFolder:
 
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""
-        return StoredRun(_read_json(self.recipe), _read_json(self.settings), _read_json(self.origins))
+        return StoredRun(_read_json(self.recipe), _read_json(self.settings), _read_json(self.provenance))
 
     def write(self, run: StoredRun) -> None:
         make_folder(self.path)
-        _write_json(self.origins, run.origins)
+        _write_json(self.provenance, run.provenance)
         _write_json(self.settings, run.settings)
         # Last, because it is what makes a folder a run.
         _write_json(self.recipe, run.recipe)

@@ -7,7 +7,7 @@ from elmore.training.log import Log
 
 
 class RunLog:
-    """Writes steps and evaluations to all logs of a run; of a team only rank 0 has any."""
+    """Writes steps and evaluations to all logs of a run; of several processes only rank 0 has any."""
 
     def __init__(self, logs: Sequence[Log], *, tokens_per_step: float) -> None:
         self._logs, self._tokens_per_step = logs, tokens_per_step
@@ -27,8 +27,8 @@ class RunLog:
                 tokens=self._tokens_at(step.number),
                 loss=step.loss,
                 **progress.metrics,
-                norm=step.norm,
-                rate=step.rate,
+                gradient_norm=step.gradient_norm,
+                learning_rate=step.learning_rate,
                 tokens_per_second=round(progress.tokens_per_second),
             )
 

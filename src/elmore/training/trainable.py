@@ -15,8 +15,8 @@ class Step(NamedTuple):
 
     number: int  # how many steps there have been with it
     losses: tuple[float, ...]  # one or several, as of the directions of a biLM
-    norm: float  # of all gradients, before clipping
-    rate: float
+    gradient_norm: float  # of all gradients, before clipping
+    learning_rate: float
 
     @property
     def loss(self) -> float:
@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        return math.isfinite(self.loss) and math.isfinite(self.norm)
+        return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
 class Evaluation(NamedTuple):
@@ -73,11 +73,11 @@ class Trainable(Protocol):
     def evaluate(self) -> Evaluation | None:
         """Measure on held-out data; None where there is none."""
 
-    def capture(self) -> dict[str, Tensor]:
-        """All that changes in training, by name, on the CPU; every process of a team is asked."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that changes in training, by name, on the CPU; every process is asked."""
 
-    def restore(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
-        """Put back what `capture` gave after `done` steps."""
+    def load_state_dict(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
+        """Put back what `state_dict` gave after `done` steps."""
 
     def memory_bytes(self) -> int | None:
         """The memory that the training takes in this process so far; None where nobody knows."""

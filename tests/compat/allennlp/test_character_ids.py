@@ -49,7 +49,7 @@ def test_ids_make_the_same_batch_as_the_words_themselves(sentences: list[list[st
     from_ids = batch_of_ids(batch_to_ids(sentences), boundaries=_boundaries())
     from_words = Batch.of(sentences, SPELLER)
     assert from_ids.lengths == from_words.lengths
-    assert from_ids.order.tolist() == from_words.order.tolist()
+    assert from_ids.sorted_indices.tolist() == from_words.sorted_indices.tolist()
     for row, length in enumerate(from_ids.lengths):
         # The words themselves are spelt no wider than the longest of them needs; the rest is padding.
         narrow, wide = _spelt(from_words, row, length), _spelt(from_ids, row, length)
@@ -59,14 +59,14 @@ def test_ids_make_the_same_batch_as_the_words_themselves(sentences: list[list[st
 
 def test_a_word_that_stands_twice_is_encoded_once() -> None:
     batch = batch_of_ids(batch_to_ids([["a", "b", "a"], ["b"]]), boundaries=_boundaries())
-    assert batch.inputs.characters is not None
-    assert len(batch.inputs.characters) == 4  # two words, two boundaries
+    assert batch.inputs.character_ids is not None
+    assert len(batch.inputs.character_ids) == 4  # two words, two boundaries
 
 
 def test_word_ids_are_counted_once_each() -> None:
     batch, distinct = batch_of_words(torch.tensor([[7, 3, 0], [7, 7, 9]]))
     assert distinct.tolist() == [3, 7, 9]
-    assert batch.positions[batch.restore].tolist() == [[0, 3, 2, 1, 0], [0, 3, 3, 4, 1]]
+    assert batch.word_indices[batch.unsorted_indices].tolist() == [[0, 3, 2, 1, 0], [0, 3, 3, 4, 1]]
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def _boundaries() -> torch.Tensor:
 
 
 def _spelt(batch: Batch, row: int, length: int) -> torch.Tensor:
-    assert batch.inputs.characters is not None
-    return batch.inputs.characters[batch.positions[row, :length]]
+    assert batch.inputs.character_ids is not None
+    return batch.inputs.character_ids[batch.word_indices[row, :length]]

@@ -86,7 +86,7 @@ class ElmoBiLm(nn.Module):
             width = inputs.shape[-2]
             layers = self.read(batch_of_ids(inputs, boundaries=self._boundaries))
         # A batch may be wider than its longest sentence, and what comes out is as wide as what went in.
-        unused = width + 2 - layers.batch.positions.shape[1]
+        unused = width + 2 - layers.batch.word_indices.shape[1]
         activations = [layers.layer(number, boundaries=True) for number in range(len(layers))]
         return {
             "activations": [pad(layer, (0, 0, 0, unused)) for layer in activations],

@@ -60,7 +60,7 @@ class ElmoCharacterEncoder(CharacterEncoder):
 
 def load_character_model(options_file: str | Path, weight_file: str | Path) -> tuple[Model, Tensor]:
     """The model in the two files, which must read characters, and how it spells the two boundaries (2, M)."""
-    model = load(options=options_file, weights=weight_file)
+    model = load(options_file=options_file, weight_file=weight_file)
     alphabet = model.speller.alphabet
     if alphabet is None:
         raise InputError(f"{weight_file} is a model that reads whole words; open it with elmore.Embedder")
@@ -70,9 +70,9 @@ def load_character_model(options_file: str | Path, weight_file: str | Path) -> t
 
 def encode_words(words: WordEncoder, inputs: WordInputs) -> Tensor:
     """The vectors (W, P) of distinct words, of which some characters may be none: AllenNLP reads zeros there."""
-    assert inputs.characters is not None
+    assert inputs.character_ids is not None
     table: Tensor = words.characters
-    if (inputs.characters == NO_CHARACTER).any():
+    if (inputs.character_ids == NO_CHARACTER).any():
         table = pad(table, (0, 0, 0, 1))
     vectors: Tensor = functional_call(words, {"characters": table}, (inputs,))
     return vectors

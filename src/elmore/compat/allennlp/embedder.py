@@ -12,7 +12,7 @@ from torch import Tensor
 from elmore.atomic_files import atomic_write
 from elmore.compat.allennlp.bilm import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE, ElmoBiLm
 from elmore.compat.allennlp.character_ids import tokenized
-from elmore.embedding.sinks.allennlp import Sentences, write_lines
+from elmore.embedding.sinks.allennlp import SentenceStorage, write_lines
 from elmore.errors import InputError, shortened
 from elmore.progress import progress_bar
 from elmore.text.batch import Batch
@@ -100,7 +100,7 @@ class ElmoEmbedder:
                     yield number, line, choose(vectors)
                     progress.advance(sentences=1, tokens=vectors.shape[1])
 
-            kept: Sentences = "keys" if use_sentence_keys else "forget" if forget_sentences else "index"
+            kept: SentenceStorage = "keys" if use_sentence_keys else "forget" if forget_sentences else "index"
             write_lines(embedded(), unfinished, sentences=kept)
 
 

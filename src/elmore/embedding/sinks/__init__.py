@@ -1,6 +1,6 @@
 """The files that vectors are kept in, one module for each kind: `write` makes a file of a spool, `read` opens it again.
 
-A further kind is one more module and one more line in `KINDS`.
+A further kind is one more module and one more line in `VECTOR_FORMATS`.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class Sink(Protocol):
         ...
 
 
-class Kind(NamedTuple):
+class VectorFormat(NamedTuple):
     """A kind of file, known by the end of its name when it is written and by its first bytes when it is read."""
 
     name: str
@@ -76,10 +76,10 @@ def _numpy() -> Sink:
     return numpy
 
 
-KINDS = (
-    Kind("HDF5", (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n", _hdf5),
-    Kind("Parquet", (".parquet",), b"PAR1", _parquet),
-    Kind("NumPy", (".npz",), b"PK", _numpy),
+VECTOR_FORMATS = (
+    VectorFormat("HDF5", (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n", _hdf5),
+    VectorFormat("Parquet", (".parquet",), b"PAR1", _parquet),
+    VectorFormat("NumPy", (".npz",), b"PK", _numpy),
 )
 
 
@@ -91,16 +91,16 @@ def sink_for(path: str | Path) -> Sink:
     ...
     elmore.errors.InputError: vectors.txt: vectors are written to .h5, .hdf5 (HDF5), .parquet (Parquet), .npz (NumPy)
     """
-    for kind in KINDS:
-        if Path(path).suffix.lower() in kind.suffixes:
-            return kind.load()
-    known = ", ".join(f"{', '.join(kind.suffixes)} ({kind.name})" for kind in KINDS)
+    for form in VECTOR_FORMATS:
+        if Path(path).suffix.lower() in form.suffixes:
+            return form.load()
+    known = ", ".join(f"{', '.join(form.suffixes)} ({form.name})" for form in VECTOR_FORMATS)
     raise InputError(f"{path}: vectors are written to {known}")
 
 
 def sink_of(first_bytes: bytes) -> Sink:
     """The sink that reads a file which begins like this."""
-    for kind in KINDS:
-        if first_bytes.startswith(kind.magic):
-            return kind.load()
-    raise FormatError(f"not a file of vectors: it is neither {' nor '.join(kind.name for kind in KINDS)}")
+    for form in VECTOR_FORMATS:
+        if first_bytes.startswith(form.magic):
+            return form.load()
+    raise FormatError(f"not a file of vectors: it is neither {' nor '.join(form.name for form in VECTOR_FORMATS)}")

@@ -24,10 +24,10 @@ from elmore.hdf5_output import Hdf5Output, new_hdf5
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
-Sentences = Literal["index", "forget", "keys"]
+SentenceStorage = Literal["index", "forget", "keys"]
 
 
-def write(spool: Spool, path: Path, *, sentences: Sentences = "index") -> None:
+def write(spool: Spool, path: Path, *, sentences: SentenceStorage = "index") -> None:
     """Write all sentences of a spool to a file, whole or not at all.
 
     `sentences` says what becomes of them: kept in `sentence_to_index`, forgotten, or made the names of the datasets.
@@ -38,7 +38,7 @@ def write(spool: Spool, path: Path, *, sentences: Sentences = "index") -> None:
 
 
 def write_lines(
-    lines: Iterable[tuple[int, str, NDArray[np.floating]]], path: Path, *, sentences: Sentences = "index"
+    lines: Iterable[tuple[int, str, NDArray[np.floating]]], path: Path, *, sentences: SentenceStorage = "index"
 ) -> None:
     """Write numbered lines with their vectors to a new file."""
     indices: dict[str, str] = {}

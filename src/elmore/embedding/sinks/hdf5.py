@@ -18,10 +18,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.embedding.packed_strings import slice_strings
 from elmore.embedding.sinks import allennlp
 from elmore.embedding.sinks.meta import meta_of, parse_meta
 from elmore.embedding.spool import Spool
-from elmore.embedding.texts import slice_texts
 from elmore.errors import FormatError
 from elmore.hdf5_output import Hdf5Output, new_hdf5
 
@@ -69,12 +69,12 @@ class Hdf5File:
 
     def words(self, i: int) -> list[str]:
         start, stop = map(int, self._offsets[i : i + 2])
-        return slice_texts(self._columns["tokens"], self._columns["token_offsets"], start, stop)
+        return slice_strings(self._columns["tokens"], self._columns["token_offsets"], start, stop)
 
     def labels(self) -> list[str | None]:
         if "labels" not in self._columns:
             return [None] * len(self.numbers)
-        labels = slice_texts(self._columns["labels"], self._columns["label_offsets"], 0, len(self.numbers))
+        labels = slice_strings(self._columns["labels"], self._columns["label_offsets"], 0, len(self.numbers))
         return [label or None for label in labels]
 
     def close(self) -> None:

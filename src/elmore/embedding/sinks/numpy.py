@@ -24,9 +24,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.embedding.packed_strings import slice_strings
 from elmore.embedding.sinks.meta import meta_of, parse_meta
 from elmore.embedding.spool import Spool
-from elmore.embedding.texts import slice_texts
 from elmore.errors import FormatError
 
 ALIGNMENT = 64  # bytes, as NumPy aligns the data in a file of its own
@@ -72,12 +72,12 @@ class NumpyFile:
 
     def words(self, i: int) -> list[str]:
         start, stop = int(self._offsets[i]), int(self._offsets[i + 1])
-        return slice_texts(self._arrays["tokens"], self._arrays["token_offsets"], start, stop)
+        return slice_strings(self._arrays["tokens"], self._arrays["token_offsets"], start, stop)
 
     def labels(self) -> list[str | None]:
         if "labels" not in self._arrays:
             return [None] * len(self.numbers)
-        labels = slice_texts(self._arrays["labels"], self._arrays["label_offsets"], 0, len(self.numbers))
+        labels = slice_strings(self._arrays["labels"], self._arrays["label_offsets"], 0, len(self.numbers))
         return [label or None for label in labels]
 
     def close(self) -> None:

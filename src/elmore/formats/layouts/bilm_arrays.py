@@ -73,7 +73,7 @@ def tensors_from_arrays(
         ours["words.projection.weight"] = array("CNN_proj/W_proj").T
         ours["words.projection.bias"] = array("CNN_proj/b_proj")
     for layer in range(config.lstm_layers):
-        cells = [_cell(config, names, direction, layer) for direction in range(config.directions)]
+        cells = [_cell(config, names, direction, layer) for direction in range(config.num_directions)]
         kernels = [
             array(cell.kernel) for cell in cells
         ]  # (2P, 4D) each: rows for the input, then for the output before
@@ -103,7 +103,7 @@ def arrays_from_tensors(config: ModelConfig, tensors: Mapping[str, Tensor]) -> I
         yield "CNN_proj/W_proj", ours["words.projection.weight"].T
         yield "CNN_proj/b_proj", ours["words.projection.bias"]
     for layer in range(config.lstm_layers):
-        for direction in range(config.directions):
+        for direction in range(config.num_directions):
             cell = _cell(config, (), direction, layer)
             kernel = [ours[f"lstm.{layer}.{part}"][direction] for part in ("input", "recurrent")]
             bias = ours[f"lstm.{layer}.bias"][direction].copy()
@@ -128,7 +128,7 @@ class _Cell(NamedTuple):
 
 
 def _cell(config: ModelConfig, names: Collection[str], direction: int, layer: int) -> _Cell:
-    if config.directions == 1:
+    if config.num_directions == 1:
         place = "rnn/LSTMCell" if "rnn/LSTMCell/kernel" in names else f"rnn/MultiRNNCell/Cell{layer}/LSTMCell"
         return _Cell(f"{place}/kernel", f"{place}/bias", f"{place}/projection/kernel")
     place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -157,7 +157,7 @@ def _needed(config: ModelConfig, names: Collection[str]) -> Iterator[tuple[str, 
     d = _Axis(config.cell_dim, f"lstm.dim {config.cell_dim}")
     gates = _Axis(4 * d.length, d.option)
     for layer in range(config.lstm_layers):
-        for direction in range(config.directions):
+        for direction in range(config.num_directions):
             cell = _cell(config, names, direction, layer)
             yield from ((cell.kernel, (inputs, gates)), (cell.bias, (gates,)))
             if config.lstm_projection:

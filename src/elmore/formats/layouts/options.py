@@ -31,7 +31,7 @@ def config_from_options(
     1
     """
     lstm = _section(options, "lstm")
-    cells, vector = _whole(lstm, "lstm.dim"), _whole(lstm, "lstm.projection_dim")
+    cells, vector = whole_number(lstm, "lstm.dim"), whole_number(lstm, "lstm.projection_dim")
     characters = _characters(_section(options, "char_cnn")) if options.get("char_cnn") is not None else None
     if characters is None and not n_words:
         raise FormatError("char_cnn is missing, so the model reads words, and the weights hold no table of words")
@@ -44,7 +44,7 @@ def config_from_options(
             token_projection=features != vector if token_projection is None else token_projection,
             vector_dim=vector,
             cell_dim=cells,
-            lstm_layers=_whole(lstm, "lstm.n_layers", default=1),
+            lstm_layers=whole_number(lstm, "lstm.n_layers", default=1),
             lstm_projection=cells != vector if lstm_projection is None else lstm_projection,
             skip_connections=_flag(lstm, "lstm.use_skip_connections"),
             reads=reads,
@@ -89,11 +89,11 @@ def _characters(cnn: Mapping[str, Any]) -> CharacterConfig:
         raise FormatError(f"char_cnn.activation is {cnn.get('activation')!r}; it must be relu or tanh")
     try:
         return CharacterConfig(
-            max_characters=_whole(cnn, "char_cnn.max_characters_per_token"),
-            embedding_dim=_whole(_section(cnn, "char_cnn.embedding"), "char_cnn.embedding.dim"),
+            max_characters=whole_number(cnn, "char_cnn.max_characters_per_token"),
+            embedding_dim=whole_number(_section(cnn, "char_cnn.embedding"), "char_cnn.embedding.dim"),
             filters=_filters(cnn.get("filters")),
             activation=cnn["activation"],
-            n_highways=_whole(cnn, "char_cnn.n_highway", default=0, least=0),
+            n_highways=whole_number(cnn, "char_cnn.n_highway", default=0, least=0),
         )
     except InputError as error:
         raise FormatError(f"char_cnn: {error}") from None
@@ -113,7 +113,8 @@ def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section
 
 
-def _whole(values: Mapping[str, Any], name: str, *, default: int | None = None, least: int = 1) -> int:
+def whole_number(values: Mapping[str, Any], name: str, *, default: int | None = None, least: int = 1) -> int:
+    """A field of an object; in errors it has its dotted name."""
     value = values.get(name.rpartition(".")[2], default)
     if value is None:
         raise FormatError(f"{name} is missing")
@@ -153,7 +154,7 @@ def _check_expressible(config: ModelConfig) -> None:
         and config.token_features == config.vector_dim,
         "word vectors of another size than token vectors": characters is None and config.token_projection,
         "a projection of cells of the same size": config.lstm_projection and config.cell_dim == config.vector_dim,
-        "a single direction": config.directions == 1,
+        "a single direction": config.num_directions == 1,
         f"the boundary words {config.begin} and {config.end}": (config.begin, config.end) != ("<S>", "</S>"),
         f"the unknown word {config.unknown}": config.word_dim > 0 and config.unknown != "<UNK>",
     }

@@ -21,7 +21,7 @@ def find_vocabulary(container: Container, *, needed: bool) -> Vocabulary | None:
     if needed and len(found) > 1:
         raise FormatError(
             f"{shortened(found)} could all be the file usually called vocab.txt; leave only one here, or name the "
-            "files one by one: load(options=…, weights=…, vocabulary=…)"
+            "files one by one: load(options_file=…, weight_file=…, vocabulary=…)"
         )
     return read_vocabulary(container, found[0]) if len(found) == 1 else None
 

@@ -18,20 +18,20 @@ class Sliceable(Protocol):
     def __getitem__(self, bounds: slice, /) -> NDArray[Any]: ...
 
 
-def encode_text(text: str) -> bytes:
+def encode_string(text: str) -> bytes:
     r"""The bytes of one text.
 
-    >>> encode_text("né"), encode_text("\udc80")
+    >>> encode_string("né"), encode_string("\udc80")
     (b'n\xc3\xa9', b'\xed\xb2\x80')
     """
     return text.encode("utf-8", "surrogatepass")
 
 
-def slice_texts(data: Sliceable, offsets: Sliceable, start: int, stop: int) -> list[str]:
+def slice_strings(data: Sliceable, offsets: Sliceable, start: int, stop: int) -> list[str]:
     """Texts `start` to `stop`, read from where they lie.
 
     >>> import numpy as np
-    >>> slice_texts(np.frombuffer(b"onetwothree", np.uint8), np.array([0, 3, 6, 11]), 1, 3)
+    >>> slice_strings(np.frombuffer(b"onetwothree", np.uint8), np.array([0, 3, 6, 11]), 1, 3)
     ['two', 'three']
     """
     if not 0 <= start <= stop:

@@ -7,18 +7,20 @@ back, while every number stays finite.
 import math
 from collections.abc import Sequence
 
-MEMORY = 0.99  # of the running mean and variance: about the last hundred steps
+DECAY = 0.99  # of the running mean and variance: about the last hundred steps
 STEPS_BEFORE = 200  # seen before anything counts as a leap
-LEAST_LEAP = 1.5  # nats; a perplexity more than four times as high
+SMALLEST_SPIKE = 1.5  # nats; a perplexity more than four times as high
 DEVIATIONS = 10.0  # for small windows, whose losses scatter
 
 
-class LossWatch:
+class LossSpikeDetector:
     """Keeps the running mean of each loss, and says when one lies far above it.
 
-    >>> watch = LossWatch()
-    >>> any(watch.leaps([3.0 + 0.1 * (n % 2)]) for n in range(300)), watch.leaps([3.4]), watch.leaps([9.0])
-    (False, False, True)
+    >>> detector = LossSpikeDetector()
+    >>> any(detector.is_spike([3.0 + 0.1 * (n % 2)]) for n in range(300))
+    False
+    >>> detector.is_spike([3.4]), detector.is_spike([9.0])
+    (False, True)
     """
 
     def __init__(self) -> None:
@@ -26,12 +28,12 @@ class LossWatch:
         self._means: list[float] = []
         self._variances: list[float] = []
 
-    def leaps(self, losses: Sequence[float]) -> bool:
+    def is_spike(self, losses: Sequence[float]) -> bool:
         """Whether one of these losses has leapt; if not, they count for the running mean."""
         if not self._means:
             self._means, self._variances = list(losses), [0.0] * len(losses)
         bounds = [
-            mean + max(LEAST_LEAP, DEVIATIONS * math.sqrt(variance))
+            mean + max(SMALLEST_SPIKE, DEVIATIONS * math.sqrt(variance))
             for mean, variance in zip(self._means, self._variances, strict=True)
         ]
         if self._seen >= STEPS_BEFORE and any(loss > bound for loss, bound in zip(losses, bounds, strict=True)):
@@ -39,6 +41,6 @@ class LossWatch:
         self._seen += 1
         for number, loss in enumerate(losses):
             apart = loss - self._means[number]
-            self._means[number] += (1 - MEMORY) * apart
-            self._variances[number] = MEMORY * (self._variances[number] + (1 - MEMORY) * apart * apart)
+            self._means[number] += (1 - DECAY) * apart
+            self._variances[number] = DECAY * (self._variances[number] + (1 - DECAY) * apart * apart)
         return False

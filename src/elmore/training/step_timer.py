@@ -9,14 +9,14 @@ SECONDS_BETWEEN_PAUSES = 5.0  # about how long a run trains before it looks whet
 ENOUGH_STEPS, ENOUGH_STRETCHES, ENOUGH_SECONDS = 32, 3, 3.0
 
 
-class Pace:
+class StepTimer:
     """The speed of one phase of a training.
 
-    >>> pace = Pace()
-    >>> pace.next_stretch()
+    >>> timer = StepTimer()
+    >>> timer.steps_to_next_pause()
     1
-    >>> pace.add(steps=1, seconds=0.5)
-    >>> pace.next_stretch(), pace.seconds_per_step
+    >>> timer.add(steps=1, seconds=0.5)
+    >>> timer.steps_to_next_pause(), timer.seconds_per_step
     (2, 0.5)
     """
 
@@ -25,7 +25,7 @@ class Pace:
         self._longest = 0  # steps of the longest stretch
         self._stretches, self._seconds = 0, 0.0
 
-    def next_stretch(self) -> int:
+    def steps_to_next_pause(self) -> int:
         """How many steps to take before the next pause."""
         if not self._stretches:
             return 1
@@ -38,7 +38,7 @@ class Pace:
         self._stretches, self._seconds = self._stretches + 1, self._seconds + seconds
 
     @property
-    def is_known(self) -> bool:
+    def can_estimate(self) -> bool:
         """Whether an estimate can be made."""
         for_some_time = self._stretches >= ENOUGH_STRETCHES and self._seconds > ENOUGH_SECONDS
         return self._longest >= ENOUGH_STEPS or for_some_time

@@ -14,22 +14,22 @@ CHANGEABLE = (
     "steps",
     "epochs",
     "learning_rate",
-    "warmup",
+    "warmup_steps",
     "final_rate",
     "weight_decay",
-    "clip",
+    "gradient_clip",
     "dropout",
     "precision",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origins:
+class Provenance:
     """Kept as run.json."""
 
     corpus: Mapping[str, Any]  # its path, and its files with their checksums
     init: Mapping[str, Any] | None = None  # the model it began from: name, source, fingerprint, softmax
-    characters: Mapping[str, int] | None = None  # that model's table of code points
+    character_vocabulary: Mapping[str, int] | None = None  # that model's table of code points
     commands: tuple[str, ...] = ()  # the first, and those by which it went on
 
 

@@ -14,7 +14,7 @@ from elmore.training.trainable import Evaluation
 from elmore.version import __version__
 
 
-def finished_checkpoint(
+def export_checkpoint(
     training: LanguageModelTraining, run: TrainingRun, *, name: str, commands: tuple[str, ...]
 ) -> Checkpoint:
     """Ready to be written in any format."""
@@ -25,7 +25,7 @@ def finished_checkpoint(
         config=initial.recipe.model,
         tensors={name: tensor.detach().cpu() for name, tensor in model.network.state_dict().items()},
         vocabulary=initial.vocabulary,
-        characters=initial.characters,
+        character_vocabulary=initial.character_vocabulary,
         softmax=lambda: softmax,
         card=Card(
             name=name,

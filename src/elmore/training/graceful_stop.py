@@ -42,7 +42,7 @@ class StoppableEvents(Iterator[E], Generic[E]):
 
 
 @contextmanager
-def gentle_stop(work: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
+def graceful_stop(work: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
     """At the first Ctrl-C have the work save and end; at the second it ends as it is."""
 
     def ask(*_: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmore import Embedder, embed_file, open_vectors
-from elmore.embedding.given_sentences import pool_tokens
+from elmore.embedding.token_alignment import pool_tokens
 from elmore.errors import InputError
 
 PENN = ["I", "ca", "n't", "-LRB-", "really", "-RRB-", "and\\/or"]

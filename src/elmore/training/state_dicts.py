@@ -12,8 +12,8 @@ from torch import Tensor, as_tensor, nn
 from torch.optim import Optimizer
 
 
-def capture_tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    """All parameters, and all that the optimizers remember, on the CPU."""
+def joint_state_dict(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
+    """All parameters, and all that the optimizers remember, under one set of names, on the CPU."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for place, optimizer in enumerate(optimizers):
         for number, values in optimizer.state_dict()["state"].items():
@@ -21,7 +21,7 @@ def capture_tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[s
     return {name: tensor.detach().cpu() for name, tensor in tensors.items()}
 
 
-def restore_tensors(model: nn.Module, optimizers: Sequence[Optimizer], tensors: Mapping[str, Tensor]) -> None:
+def load_joint_state_dict(model: nn.Module, optimizers: Sequence[Optimizer], tensors: Mapping[str, Tensor]) -> None:
     """Put everything back."""
     model.load_state_dict(_below("model.", tensors))
     for place, optimizer in enumerate(optimizers):
