@@ -21,6 +21,7 @@ class Naming:
     target: str  # relative to the folder that is watched
     unsynced: list[str]  # what of it would not have been on disk after a power cut
     neighbours_unsynced: list[str]  # files beside it of which that is true: of those that it speaks of, none may be
+    written_in_place: bool  # whether something had been written under that name, where half of it could be met
     held: bool = False  # whether its folder was synced afterwards
 
 
@@ -29,6 +30,7 @@ class Journal:
     """What happened, in order; names that begin with a dot are nobody's claim."""
 
     folder: Path
+    there_before: set[Path] = field(default_factory=set)
     namings: list[Naming] = field(default_factory=list)
     _synced: dict[int, str] = field(default_factory=dict)
     _listed: dict[Path, set[str]] = field(default_factory=dict)  # the names in a folder that outlast a power cut
@@ -61,8 +63,10 @@ class Journal:
                 str(target.relative_to(self.folder)),
                 unsynced=[path.name for path in whole if not self._is_synced(path)],
                 neighbours_unsynced=[p.name for p in beside if p not in (source, target) and not self._is_synced(p)],
+                written_in_place=target.exists() and target not in self.there_before,
             )
         )
+        self.there_before.add(target)
 
     def lost_folders(self) -> list[str]:
         """Folders in which something got a name, and which would not be there themselves after a power cut."""
@@ -84,7 +88,7 @@ def content(path: Path) -> str:
 @contextmanager
 def recorded(folder: Path) -> Iterator[Journal]:
     """Watch what happens under a folder in this process."""
-    journal = Journal(folder.resolve())
+    journal = Journal(folder.resolve(), there_before=set(folder.resolve().rglob("*")))
     fsync, rename, replace = os.fsync, os.rename, os.replace
 
     def noted_fsync(descriptor: int) -> None:
@@ -111,4 +115,5 @@ def assert_durable(journal: Journal) -> None:
     assert journal.namings, "nothing was written"
     assert [(naming.target, naming.unsynced) for naming in journal.namings if naming.unsynced] == []
     assert [naming.target for naming in journal.namings if not naming.held] == []
+    assert [naming.target for naming in journal.namings if naming.written_in_place] == []
     assert journal.lost_folders() == []

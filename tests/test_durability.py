@@ -24,6 +24,8 @@ from elmore.model import save, token_embeddings_of
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 from elmore.training.events import Progressed
+from elmore.training.run_folder import RunFolder, StoredRun
+from elmore.training.settings import RunSettings
 from small_runs import small_corpus, small_recipe, small_run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a folder is synced the POSIX way")
@@ -127,6 +129,14 @@ def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
     with recorded(tmp_path) as journal:
         TrainingCheckpoints(tmp_path / "run" / "checkpoints").save(1, Snapshot({"weight": torch.ones(3)}, {}))
     assert journal.targets == ["run/checkpoints/step-00000001"]
+    assert_durable(journal)
+
+
+def test_what_makes_a_folder_a_run_is_named_last(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with recorded(tmp_path) as journal:
+        folder.write(StoredRun({}, RunSettings(), {}))
+    assert [Path(target).name for target in journal.targets] == ["run.json", "settings.json", "recipe.json"]
     assert_durable(journal)
 
 

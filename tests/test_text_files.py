@@ -172,7 +172,7 @@ def refuse(error: OSError) -> Callable[..., None]:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zst])
 def test_while_a_file_is_read_it_is_told_how_much_of_it_was(tmp_path: Path, pack) -> None:
-    lines = [f"{number} {random.Random(number).random()}" for number in range(30_000)]
+    lines = [f"{number} {random.Random(number).random()}" for number in range(100_000)]
     path = tmp_path / "text"
     path.write_bytes(pack("\n".join(lines).encode()))
     told: list[int] = []
@@ -181,8 +181,10 @@ def test_while_a_file_is_read_it_is_told_how_much_of_it_was(tmp_path: Path, pack
     assert sum(told) == path.stat().st_size == total_bytes([path])
     if pack is bz2.compress:  # which packs 900 kB at a time, and cannot unpack less
         return
-    # Not all at once: after half of the lines half of it, but for what is read ahead; zst unpacks 128 kB at a time.
-    assert sum(told[:15_000]) == pytest.approx(path.stat().st_size / 2, rel=0.06)
+    # Not all at once: after half of the lines, which are a little shorter, half of it and what is read ahead: most by
+    # gzip, which since Python 3.12 takes 128 KiB at a time.
+    size = path.stat().st_size
+    assert 0.49 * size < sum(told[:50_000]) <= size / 2 + 2**17
 
 
 def test_the_size_of_a_pipe_is_not_known(tmp_path: Path) -> None:

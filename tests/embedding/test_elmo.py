@@ -237,6 +237,7 @@ class Tagger(torch.nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # dynamo's own
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 def test_a_compiled_model_gives_the_same_and_is_not_compiled_anew_for_every_length() -> None:
     tagger = Tagger()
     compiled = torch.compile(tagger, backend="eager")

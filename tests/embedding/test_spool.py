@@ -54,10 +54,10 @@ def numbers_in(spool: Spool) -> list[int]:
 def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     with Spool(tmp_path / "s", JOB, dim=4, layers=2) as spool:
         vectors = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-        spool.append(EmbeddedSentence(3, ["a", "/", "a"], "label", vectors))
+        spool.append(EmbeddedSentence(3, ["a", "/", "ä"], "größer", vectors))
         spool.append(EmbeddedSentence(7, [], None, np.zeros((2, 0, 4), np.float32)))
         first, second = spool
-    assert (first.number, first.words, first.label) == (3, ["a", "/", "a"], "label")
+    assert (first.number, first.words, first.label) == (3, ["a", "/", "ä"], "größer")
     np.testing.assert_array_equal(first.vectors, vectors)
     assert (second.number, second.words, second.label, second.vectors.shape) == (7, [], None, (2, 0, 4))
 

@@ -30,7 +30,6 @@ def words_of(lengths: list[int], *, width: int) -> Tensor:
         ([3, 1, 16, 15, 17, 2, 20, 4, 5, 6, 31, 3, 2, 2, 2, 2, 2], 37),  # groups of short words, and of long ones
         ([15, 16] * 8, 16),  # as many places as are taken at once
         ([2], 6),  # fewer
-        ([16] * 8, 37),  # padding alone is first seen where the second round begins
         ([48, 50, 47], 50),  # no padding that would fill the last places
     ],
 )
