@@ -140,6 +140,8 @@ class Embedder:
         >>> Embedder.from_pretrained("tiny-random").tokenize("I took a bow.").words
         ['I', 'took', 'a', 'bow', '.']
         """
+        if not isinstance(text, str):
+            raise InputError(f"a sentence to be cut into words is a string, and this is a {type(text).__name__}")
         return self.tokenizer.tokenize(text)
 
     def split(self, text: str, *, paragraphs: Paragraphs | None = None) -> list[str]:

@@ -1,10 +1,12 @@
 """A paragraph, or a whole text, becomes sentences (library: sentencex), and every sentence knows where it stood."""
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from elmore.errors import InputError
 from elmore.text.paragraphs import Paragraphs, settle
 from elmore.text.style import TOKENIZER_VERSION, TextStyle
 
@@ -47,8 +49,11 @@ def split_text(text: str, *, style: TextStyle, paragraphs: Paragraphs | None = N
     >>> split_text("A title\nI took a bow. Why?", style=TextStyle())[1:]
     [SentenceSpan(text='I took a bow.', start=8, end=21), SentenceSpan(text='Why?', start=22, end=26)]
     """
+    if not isinstance(text, str):
+        raise InputError(f"a text is to be a string, and this is a {type(text).__name__}; split one at a time")
     lines = enumerate(text.split("\n"), start=1)
-    settled, _ = settle(lines, paragraphs=paragraphs, name="the text")
+    settled, watched = settle(lines, paragraphs=paragraphs, name="the text")
+    deque(watched, maxlen=0)  # for what settle says of later lines
     border = _LINE_END if settled == "line" else _BLANK_LINES
     return [
         SentenceSpan(sentence.text, start + sentence.start, start + sentence.end)
