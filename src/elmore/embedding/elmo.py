@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from elmore.devices import choose_device
-from elmore.embedding.sentences import Sentence, words_of
+from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.errors import FormatError, InputError, shortened
 from elmore.formats.elmo_settings import ElmoSettings, MixSettings
 from elmore.model import Model, load, save
 from elmore.network.mix import LayerMix
 from elmore.network.state import State
 from elmore.text.batch import Batch
+from elmore.text.checks import InputCheck
 from elmore.text.tokenizing import Tokenizer
 
 
@@ -69,6 +70,7 @@ class Elmo(nn.Module):
         self.register_buffer("start_h", model.start.h, persistent=False)
         self.register_buffer("start_c", model.start.c, persistent=False)
         self.tokenizer = Tokenizer(model.card.text)
+        self._check = InputCheck(model.card.text)
         self._set_requires_grad(requires_grad)
 
     @classmethod
@@ -134,7 +136,13 @@ class Elmo(nn.Module):
         """Sentences as the module reads them; made on the CPU, for instance by a DataLoader's workers."""
         if isinstance(sentences, str):
             raise InputError("Elmo reads a list of sentences; put the string into a list")
-        words = [words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(sentences)]
+        given = list(sentences)
+        words = [words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(given)]
+        if self._check.left:
+            pairs = zip(given, words, strict=True)
+            singles = [own[0] for sentence, own in pairs if isinstance(sentence, str) and len(own) == 1]
+            remark = warning_about_single_words(singles, self._check.style) if len(singles) == len(given) else None
+            self._check.look(words, remark, stacklevel=3)
         return Batch.of(words, self.model.speller)
 
     def forward(self, sentences: Batch | Iterable[Sentence]) -> ElmoOutput:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from elmore.errors import InputError
+from elmore.text.token_style import convert_penn
 from elmore.text.tokenizing import Tokenizer
 
 
@@ -41,3 +42,24 @@ def find_bracketed(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Brack
             words = [*sentence[:place], *inside, *sentence[place + 1 :]]
             return BracketedWords(words, range(place, place + len(inside)))
     raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
+
+
+def convert_penn_bracketed(found: BracketedWords, tokenizer: Tokenizer) -> BracketedWords:
+    """Turn Penn-style tokens into the tokeniser's words, as `convert_penn` does; the place in brackets stays in them.
+
+    Of a word that the token in brackets shares with a neighbour, it is the neighbour's, unless it has no other: in
+    do [n't] the place is that of 't, behind don.
+
+    >>> from elmore.text.style import TextStyle
+    >>> penn = BracketedWords(["I", "do", "n't", "know"], range(2, 3))
+    >>> convert_penn_bracketed(penn, Tokenizer(TextStyle()))
+    BracketedWords(words=['I', 'don', "'t", 'know'], bracketed=range(2, 3))
+    """
+    words, groups = convert_penn(found.words, tokenizer)
+    place = found.bracketed.start
+    before = groups[place - 1].stop if place else 0
+    if not found.bracketed:
+        return BracketedWords(words, range(before, before))
+    own = groups[place]
+    after = groups[place + 1].start if place + 1 < len(groups) else len(words)
+    return BracketedWords(words, range(max(own.start, before), min(own.stop, after)) or own)
