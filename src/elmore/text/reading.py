@@ -8,6 +8,7 @@ fasta      proteins, every residue a word, in capitals; a final `*`, which marks
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, count
@@ -144,11 +145,14 @@ class _Reader(NamedTuple):
 
 def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # noqa: A002
     name = name_of(file)
-    lines = enumerate(read_lines(file, errors=settings.errors, on_read=settings.on_read), start=1)
+    # Lines are read ahead to see whether they are wrapped; of those, it is told when they are split.
+    ahead: deque[int] | None = deque() if format == "text" and settings.split and settings.on_read else None
+    on_read = settings.on_read if ahead is None else ahead.append
+    lines = enumerate(read_lines(file, errors=settings.errors, on_read=on_read), start=1)
     match format:
         case "text":
             tokenizer = settings.tokenizer
-            found = _split_paragraphs(lines, settings, name) if settings.split else _whole_lines(lines)
+            found = _split_paragraphs(lines, settings, name, ahead) if settings.split else _whole_lines(lines)
             return _Reader(file, found, lambda text: tokenizer.tokenize(text).words)
         case "tokenized":
             return _Reader(file, _whole_lines(lines), split_at_blanks)
@@ -181,9 +185,17 @@ def _whole_lines(lines: NumberedLines) -> Iterator[_Unread]:
         yield _Unread(line, "", number)
 
 
-def _split_paragraphs(lines: NumberedLines, settings: _Settings, name: str) -> Iterator[_Unread]:
+def _split_paragraphs(
+    lines: NumberedLines, settings: _Settings, name: str, ahead: deque[int] | None
+) -> Iterator[_Unread]:
+    """The sentences of running text; `ahead` has the bytes of each line that was read and not told of."""
     style = settings.tokenizer.style
+    told = 0
     for paragraph in read_paragraphs(lines, paragraphs=settings.paragraphs, name=name):
+        if ahead is not None and settings.on_read is not None:
+            last = paragraph.lines[-1][1]
+            settings.on_read(sum(ahead.popleft() for _ in range(last - told)))
+            told = last
         found = split_sentences(paragraph.text, language=style.language, version=style.tokenizer_version)
         for sentence in found:
             yield _Unread(sentence.text, "", paragraph.line_at(sentence.start))
