@@ -12,6 +12,7 @@ from elmore.devices import choose_device
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.errors import FormatError, InputError, shortened
 from elmore.formats.elmo_settings import ElmoSettings, MixSettings
+from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.network.mix import LayerMix
 from elmore.network.state import State
@@ -126,6 +127,16 @@ class Elmo(nn.Module):
         trained = sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
         name = self.model.card.name or self.model.card.source
         return f"Elmo({name!r}, dim={self.dim}, mixes={len(self.mixes)}, dropout={self.dropout.p}, trained={trained:,})"
+
+    def _repr_html_(self) -> str:
+        mixes = {
+            f"mix {number}": " ".join(f"{share:.1%}" for share in cast("LayerMix", mix).weights.tolist())
+            for number, mix in enumerate(self.mixes)
+        }
+        trained = sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+        about = {"dim": self.dim, **mixes, "dropout": self.dropout.p, "trained parameters": f"{trained:,}"}
+        device = self.start_h.device
+        return html_table(f"Elmo {self.model.card.name or self.model.card.source}", {**about, "device": device})
 
     @property
     def dim(self) -> int:
