@@ -9,7 +9,7 @@ import torch
 
 from elmore.corpus.corpus import Corpus
 from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
-from elmore.errors import FormatError, InputError, MissingExtra, error_context
+from elmore.errors import FormatError, InputError, MissingExtra, error_context, shortened
 from elmore.fields import read_fields
 from elmore.formats import write_checkpoint
 from elmore.formats.layouts.options import options_from_config
@@ -168,7 +168,14 @@ def _known(asked: _Asked) -> StoredRun | None:
         raise InputError(
             f"{folder.path}: holds a run already; go on with it by --resume {folder.path}, or choose another folder"
         )
-    return folder.read() if folder.is_begun else None
+    if folder.is_begun:
+        return folder.read()
+    # What a run that is started again left is its own, even if it was stopped before it had begun.
+    if folder.taken and not started_again():
+        raise InputError(
+            f"{folder.path}: holds {shortened(folder.taken)}, which would be written over; choose another folder"
+        )
+    return None
 
 
 def _new_recipe(asked: _Asked, corpus: Corpus, team: Team) -> FittedRecipe:

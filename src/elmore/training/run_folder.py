@@ -77,6 +77,13 @@ class RunFolder:
     def is_begun(self) -> bool:
         return self.recipe.is_file()
 
+    @property
+    def taken(self) -> list[str]:
+        """What lies there under the names of a run's own files, be it anybody's."""
+        described = (self.recipe, self.settings, self.origins)
+        written = (self.log, self.checkpoints, self.model, self.hdf5, self.curve, self.tensorboard)
+        return [place.name for place in (*described, *written) if place.exists()]
+
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""
         recipe, settings, origins = (_read_json(path) for path in (self.recipe, self.settings, self.origins))
