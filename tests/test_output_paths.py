@@ -27,6 +27,14 @@ def test_an_input_is_never_replaced_whatever_name_it_goes_by(file: Path, monkeyp
             check_output(name, inputs=["-", "other.txt", file], is_ours=lambda _: True, force=force)
 
 
+def test_a_folder_that_holds_an_input_is_not_replaced(file: Path) -> None:
+    for name in (file.parent, file.parent.parent):
+        with pytest.raises(InputError, match=f"{name.name}: is an input, and would be replaced by the output"):
+            check_output(name, inputs=[file], force=True)
+    (file.parent / "elsewhere").mkdir()
+    check_output(file.parent / "elsewhere", inputs=[file], force=True)
+
+
 def test_what_is_there_is_replaced_only_by_force(file: Path) -> None:
     with pytest.raises(InputError, match=r"thesis\.txt: is there already; choose another name, or .* --force"):
         check_output(file)

@@ -19,6 +19,8 @@ def check_output(
 ) -> None:
     """Refuse to write where something would be lost. `is_ours` knows a file that may be replaced without asking.
 
+    With a folder, all that it holds is replaced.
+
     >>> import tempfile
     >>> text = Path(tempfile.mkdtemp()) / "text.txt"
     >>> check_output(text)
@@ -31,7 +33,7 @@ def check_output(
     """
     target = Path(path)
     check_folder_of(path)
-    if any(_is_same(target, source) for source in inputs):
+    if any(_replaces(target, source) for source in inputs):
         raise InputError(f"{path}: is an input, and would be replaced by the output; name another file to write")
     if force or not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
@@ -52,10 +54,13 @@ def check_folder_of(path: str | Path) -> None:
         raise NotFound(f"{path}: the folder {folder} does not exist; make it first")
 
 
-def _is_same(target: Path, source: str | Path) -> bool:
+def _replaces(target: Path, source: str | Path) -> bool:
     if str(source) == "-":
         return False
-    # By what lies there, where something does: a file has many names.
-    if target.exists() and Path(source).exists():
-        return target.samefile(source)
-    return target.resolve() == Path(source).resolve()
+    here, there = target.resolve(), Path(source).resolve()
+    if here == there:
+        return True
+    if not (target.exists() and there.exists()):
+        return False
+    # By what lies there: a file has many names.
+    return target.samefile(there) or here in there.parents

@@ -189,3 +189,16 @@ def test_a_mistake_is_told_in_one_line(elmore, tmp_path: Path, monkeypatch, opti
     assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
     assert ended.err.startswith(f"elmore: {complaint}")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_model_is_not_written_over_the_files_it_is_read_from(elmore, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    elmore("convert", "tiny-random", "-o", folder, "--format", "hdf5")
+    pair = ("--options-file", folder / "options.json", "--weight-file", folder / "weights.hdf5")
+    for source in ((folder / "options.json",), pair):
+        ended = elmore("convert", *source, "-o", folder, "--format", "hdf5", "--force")
+        assert ended.err.startswith(f"elmore: {folder}: is an input, and would be replaced")
+    text = tmp_path / "text.txt"
+    text.write_text("I took a bow.\n")
+    ended = elmore("embed", text, "-o", folder / "weights.hdf5", *pair, "--force")
+    assert ended.err.startswith(f"elmore: {folder / 'weights.hdf5'}: is an input, and would be replaced")

@@ -265,3 +265,20 @@ def test_tensorboard_is_missed_before_any_work(elmore, corpus, tmp_path, monkeyp
     assert ended.code == 1
     assert "pip install 'elmore[tensorboard]'" in ended.err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["settings.json", "log.jsonl", "model/config.json"])
+def test_a_run_writes_over_nothing_that_is_there(elmore, corpus, tmp_path, name):
+    kept = tmp_path / "run" / name
+    kept.parent.mkdir(parents=True)
+    kept.write_text("years of work")
+    ended = pretrained(elmore, corpus, "-o", tmp_path / "run", "--steps", 1)
+    assert ended.code == 1
+    assert f"holds {name.split('/')[0]}, which would be written over; choose another folder" in ended.err
+    assert kept.read_text() == "years of work"
+
+
+def test_a_run_may_begin_beside_a_log_of_its_scheduler(elmore, corpus, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "slurm-1.out").write_text("queued")
+    assert pretrained(elmore, corpus, "-o", tmp_path / "run", "--steps", 1).code == 0

@@ -253,3 +253,12 @@ class TestSubstitutes:
         command = ("substitutes", "--model", model, "neural [language] models", "--top", 99)
         assert "<UNK>" not in run(*command).stdout
         assert "<UNK>" in run(*command, "--specials").stdout
+
+    def test_penn_tokens_are_converted_when_told_so(self, model: Path) -> None:
+        command = ("substitutes", "--model", model, "--tokenized")
+        penn = run(*command, "models do n't [see] -LRB- this -RRB-", "--token-style", "penn")
+        assert penn.stdout == run(*command, "models don 't [see] ( this )").stdout
+        with pytest.warns(InputWarning, match="look Penn-style"):
+            run(*command, "models do n't [see] -LRB- this -RRB-")
+        refused = run("substitutes", "--model", model, "models [see]", "--token-style", "penn")
+        assert "say --tokenized" in str(refused.exception)

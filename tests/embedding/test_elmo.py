@@ -259,3 +259,11 @@ def test_an_export_is_refused() -> None:
     elmo = Elmo.from_pretrained("tiny-random")
     with pytest.raises(ValueError, match=r"Unsupported input type.*Batch"):
         torch.export.export(elmo, (elmo.batch(SENTENCES),))
+
+
+def test_a_notebook_shows_what_the_mixes_have_learnt() -> None:
+    elmo = Elmo.from_pretrained("tiny-random", mixes=[LayerMix(3, weights=[0.25, 0.25, 0.5], train_gamma=False)])
+    shown = elmo._repr_html_()
+    assert shown.startswith("<table><caption>Elmo tiny-random</caption>")
+    assert "<tr><th>mix 0</th><td>25.0% 25.0% 50.0%</td></tr>" in shown
+    assert "<tr><th>trained parameters</th><td>3</td></tr>" in shown

@@ -124,3 +124,20 @@ def test_other_weights_under_the_same_name_are_another_model(text: Path, monkeyp
         embed_file(text, parts[-1], model=model, shard=(number, 2))
     with pytest.raises(InputError, match=r"are of different jobs \(model_sha256"):
         open_vectors(parts)
+
+
+@pytest.mark.parametrize("edited", ["She sat down.\nCats purr.\n", "She sat down.\nCats meow.\nDogs bark.\n"])
+def test_parts_of_another_text_of_the_same_name_and_size_are_of_another_job(
+    text: Path, tiny: Embedder, edited: str
+) -> None:
+    given = "He sat downs.\nCats purr.\n" if len(edited) == 25 else "She sat down.\nCats purr.\nDogs bark.\n"
+    assert len(given) == len(edited)
+    parts = [text.with_name(f"{number}.npz") for number in (1, 2)]
+    for number, written in enumerate((given, edited), start=1):
+        text.write_text(written)
+        embed_file(text, parts[number - 1], model=tiny, shard=(number, 2))
+    with pytest.raises(InputError, match=r"are of different jobs \(input_digest"):
+        open_vectors(parts)
+    text.write_text(given)
+    embed_file(text, parts[1], model=tiny, shard=(2, 2))
+    assert len(open_vectors(parts)) == len(given.splitlines())

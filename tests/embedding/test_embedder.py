@@ -27,6 +27,7 @@ def model() -> Embedder:
     return Embedder.from_pretrained("tiny-random")
 
 
+@pytest.mark.filterwarnings("ignore::elmore.errors.InputWarning")  # what is drawn may well look odd
 @given(SENTENCES, st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
 def test_a_sentence_has_the_same_vectors_alone_in_any_batch_and_in_any_order(
@@ -402,3 +403,10 @@ def test_in_a_notebook_it_is_a_table(tiny: Embedder) -> None:
     assert shown.startswith("<table>")
     for part in ("tiny-random", "3 of 32", "36,936", "cpu"):
         assert part in shown
+
+
+def test_a_list_is_neither_split_nor_tokenised(tiny: Embedder) -> None:
+    with pytest.raises(InputError, match="a text is to be a string, and this is a list; split one at a time"):
+        tiny.split(["One. Two."])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a sentence to be cut into words is a string, and this is a list"):
+        tiny.tokenize(["One."])  # type: ignore[arg-type]

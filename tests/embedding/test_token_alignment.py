@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmore import Embedder, embed_file, open_vectors
+from elmore import Elmo, Embedder, embed_file, open_vectors
 from elmore.embedding.token_alignment import pool_tokens
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 
 PENN = ["I", "ca", "n't", "-LRB-", "really", "-RRB-", "and\\/or"]
 # What the model reads instead, and which of it belongs to which token (see `elmore.text.token_style`).
@@ -83,3 +83,30 @@ def test_a_file_of_penn_tokens_keeps_its_tokens(tmp_path: Path, tiny: Embedder) 
 def test_a_text_is_split_as_the_model_was_taught(tiny: Embedder) -> None:
     assert tiny.split("Dr. Smith took\na bow. Why?", paragraphs="blank-line") == ["Dr. Smith took a bow.", "Why?"]
     assert [len(array) for array in tiny.encode(tiny.split("I took a bow. Me too."))] == [5, 3]
+
+
+def test_penn_tokens_are_remarked_upon_in_a_later_call_too_and_then_no_more() -> None:
+    model = Embedder.from_pretrained("tiny-random")  # a fresh one, which has not looked at anything yet
+    model.encode("A clean sentence.")
+    model.encode([PENN], token_style="penn")
+    with pytest.warns(InputWarning, match=r"the tokens look Penn-style \(\"n't\"\)"):
+        model.encode([PENN])
+    model.encode([PENN])  # a warning would be an error
+
+
+def test_elmo_remarks_on_tokens_and_on_words_for_sentences() -> None:
+    with pytest.warns(InputWarning, match="the tokens look Penn-style"):
+        Elmo.from_pretrained("tiny-random")([PENN])
+    elmo = Elmo.from_pretrained("tiny-random")
+    elmo(["A clean sentence."])
+    with pytest.warns(InputWarning, match="each of the 4 strings .* is read as a sentence of one word"):
+        elmo(["I", "took", "a", "bow"])
+    elmo(["I", "took", "a", "bow"])
+
+
+def test_sentence_and_word_vectors_take_penn_tokens(tiny: Embedder) -> None:
+    tokens = tiny.encode([PENN], token_style="penn")[0]
+    [mean] = tiny.encode_sentences([PENN], token_style="penn")
+    np.testing.assert_allclose(mean, tokens.mean(axis=0), atol=1e-6)
+    bracketed = [*PENN[:2], "[n't]", *PENN[3:]]
+    np.testing.assert_allclose(tiny.word_vector(bracketed, token_style="penn"), tokens[2], atol=1e-6)

@@ -123,3 +123,4 @@ def read(model: Model, sentences: list[list[str]]) -> Layers:
 
 def test_layers_show_themselves_on_a_line(layers: Layers) -> None:
     assert repr(layers) == "Layers(3 layers of 3 sentences, 7 words, dim=6)"
+    assert "<tr><th>words</th><td>7</td></tr><tr><th>dim</th><td>6</td></tr>" in layers._repr_html_()

@@ -8,7 +8,7 @@ import pytest
 
 from elmore import load
 from elmore.config import Direction
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 from elmore.model import Model
 from elmore.scoring import Predictor, substitutes, surprisal
 from one_way import DIRECTIONS, one_way
@@ -126,3 +126,26 @@ def test_trained_words_fit_their_context(fixtures: Path) -> None:
 def test_a_wrong_number_is_refused(toy: Model, top: object) -> None:
     with pytest.raises(InputError, match="top is"):
         substitutes(SENTENCE, model=toy, top=top)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("penn", "words"),
+    [
+        (["I", "do", "[n't]", "-LRB-", "a"], ["I", "don", "['t]", "(", "a"]),
+        (["I", "[do]", "n't", "-LRB-", "a"], ["I", "[don]", "'t", "(", "a"]),
+        (["it", "[gon]", "na", "sit"], ["it", "[gonna]", "sit"]),
+        (["it", "gon", "[na]", "sit"], ["it", "[gonna]", "sit"]),
+        (["a", "[and\\/or]", "sit"], ["a", "[three words]", "sit"]),
+        (["a", "-LRB-", "[]", "-RRB-"], ["a", "(", "[]", ")"]),
+        (["[-LRB-]", "a"], ["[(]", "a"]),
+    ],
+)
+def test_penn_tokens_become_the_words_around_the_place(toy: Model, penn: list[str], words: list[str]) -> None:
+    assert substitutes(penn, model=toy, token_style="penn") == substitutes(words, model=toy)
+
+
+def test_penn_tokens_are_remarked_upon_and_a_style_must_be_known(toy: Model) -> None:
+    with pytest.warns(InputWarning, match="the tokens look Penn-style"):
+        substitutes(["I", "do", "n't", "[sit]"], model=toy)
+    with pytest.raises(InputError, match="token_style is 'spacy'; it must be one of moses, penn, nltk, plain, ud"):
+        substitutes(["I", "[sit]"], model=toy, token_style="spacy")  # type: ignore[arg-type]

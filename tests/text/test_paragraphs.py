@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from elmore.errors import InputError, InputWarning
 from elmore.text.paragraphs import is_hard_wrapped, join_wrapped_lines, read_paragraphs, resolve_paragraphs
+from elmore.text.splitting import split_text
+from elmore.text.style import TextStyle
 
 # From Moby-Dick, which is free.
 PROSE = (
@@ -73,6 +75,35 @@ def test_no_line_is_lost_in_finding_out():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert [line for _, line in resolved(lines)[1]] == lines
+
+
+CONTENTS = [f"CHAPTER {number}. Of Whales and Ships" for number in range(1, 301)]
+
+
+def test_a_book_is_known_behind_a_long_table_of_contents():
+    book = [*CONTENTS, "", *[*textwrap.wrap(PROSE, 70), ""] * 60]
+    with pytest.warns(InputWarning, match="its lines look hard-wrapped, so they are read as one"):
+        assert resolved(book)[0] == "blank-line"
+
+
+def test_wrapped_lines_that_come_late_are_remarked_upon_once():
+    lines = [*CONTENTS * 4, *[*textwrap.wrap(PROSE, 70), ""] * 60]
+    how, read = resolved(lines)
+    assert how == "line"
+    with pytest.warns(InputWarning, match=r"a\.txt: from line 1201 on its lines look hard-wrapped.*--par") as remarks:
+        assert [line for _, line in read] == lines
+    assert len(remarks) == 1
+    with pytest.warns(InputWarning, match="the text: from line 1201 on"):
+        split_text("\n".join(lines), style=TextStyle())
+
+
+def test_a_few_lines_are_enough_if_all_of_them_go_on():
+    lines = textwrap.wrap(PROSE, 72)[:4]
+    assert all(line[0].islower() for line in lines[1:])
+    assert is_hard_wrapped(lines)
+    assert not is_hard_wrapped(lines[:3])
+    assert not is_hard_wrapped([*lines[:3], lines[3].capitalize()])
+    assert not is_hard_wrapped([*lines[:2], "so short a line", lines[3]])
 
 
 def test_a_line_wider_than_a_page_keeps_nobody_waiting():

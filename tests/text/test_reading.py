@@ -14,6 +14,7 @@ from elmore.errors import InputError, NotFound
 from elmore.text import tokenizing
 from elmore.text.column_files import column_sentences
 from elmore.text.input_format import format_of
+from elmore.text.paragraphs import Paragraphs
 from elmore.text.reading import ReadingPosition, read_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
@@ -306,3 +307,16 @@ class TestGoingOn:
         one = digest(f"# sent_id = s1\n1\ta b\t{word}\n")
         assert one != digest(f"# sent_id = s1\n1\ta\t{word}\n2\tb\t{word}\n")
         assert one != digest(f"# sent_id = s2\n1\ta b\t{word}\n")
+
+
+@pytest.mark.parametrize("paragraphs", [None, "line", "blank-line"])
+def test_bytes_are_told_of_when_their_sentences_come_however_far_ahead_lines_are_looked_at(
+    tmp_path: Path, paragraphs: Paragraphs | None
+) -> None:
+    lines = ["One here. And two.", "", "Three.", "", "Four é."]
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ends = [sum(len(line.encode()) + 1 for line in lines[: i + 1]) for i in range(len(lines))]
+    told: list[int] = []
+    read = read_sentences(path, style=TextStyle(), paragraphs=paragraphs, on_read=told.append)
+    assert [sum(told) for _ in read] == [ends[0], ends[0], ends[2], ends[4]]

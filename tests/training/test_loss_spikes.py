@@ -29,11 +29,11 @@ def test_a_leap_of_either_direction_is_noticed_and_does_not_count_for_the_mean()
 
 def test_where_losses_scatter_a_leap_lies_as_far_above_them() -> None:
     """Half a nat up or down each time: ten deviations are some five nats, where a quiet loss leaps by 1.5."""
-    watch = LossWatch()
+    detector = LossSpikeDetector()
     losses = [3.0 + 0.5 * (-1) ** n for n in range(3 * STEPS_BEFORE)]
-    assert not any(watch.leaps([loss]) for loss in losses)
-    assert watch.leaps([3.0 + 5.5])
-    assert not watch.leaps([3.0 + 4.5])
+    assert not any(detector.is_spike([loss]) for loss in losses)
+    assert detector.is_spike([3.0 + 5.5])
+    assert not detector.is_spike([3.0 + 4.5])
 
 
 def test_in_the_first_steps_nothing_is_a_leap() -> None:

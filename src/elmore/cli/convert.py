@@ -107,7 +107,7 @@ def convert(
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
-    check_output(output, inputs=[path for path in (model.model, warm, card) if path is not None], force=force)
+    check_output(output, inputs=[*model.inputs, *(path for path in (warm, card) if path is not None)], force=force)
     given = {} if card is None else read_card_file(card)
     loaded = model.load_to_run(verbosity) if runs else model.load()
     style = changes.applied_to(loaded.card.text)

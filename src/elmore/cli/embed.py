@@ -160,6 +160,9 @@ def embed(
     from elmore.embedding.embed_file import embed_file
     from elmore.embedding.embedder import Embedder
     from elmore.embedding.job import work_folder
+    from elmore.output_paths import check_output
+
+    check_output(output, inputs=model.inputs, force=True)  # the rest is for embed_file to check
 
     def embedder() -> Embedder:
         loaded = model.load_to_run(verbosity)

@@ -27,6 +27,12 @@ class ModelChoice:
     token_embeddings: Path | None
     device: str | None = None
 
+    @property
+    def inputs(self) -> list[str | Path]:
+        """What it is read from: paths, addresses and names, as they were given."""
+        given = (self.model, self.options_file, self.weight_file, self.vocabulary, self.token_embeddings)
+        return [each for each in given if each is not None]
+
     def load(self, device: "torch.device | None" = None) -> "Model":
         """Load it, to be looked at or written elsewhere."""
         # Imported here: torch takes seconds.

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from elmore.cli.command import INPUT, argument, option, verb
 from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.text_options import token_style_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_TOP
+from elmore.errors import InputError
+from elmore.text.style import TokenStyle
 
 if TYPE_CHECKING:
     from elmore.scoring.substitutes import Candidate
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 @option("--specials", is_flag=True, help="Tell boundaries and <UNK> too.")
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @option("--tokenized", is_flag=True, panel=INPUT, help="Words are separated by blanks: take them as they are.")
+@token_style_option
 @model_options
 def substitutes(
     verbosity: Verbosity,
@@ -29,6 +33,7 @@ def substitutes(
     specials: bool,
     as_json: bool,
     tokenized: bool,
+    token_style: TokenStyle,
 ) -> None:
     """Tell which words a model would put in a place of a sentence.
 
@@ -38,8 +43,11 @@ def substitutes(
     from elmore.scoring.substitutes import substitutes as find
     from elmore.text.tokenizing import split_at_blanks
 
+    if token_style != "moses" and not tokenized:
+        raise InputError("--token-style is for a sentence that comes as tokens; say --tokenized")
+    given = split_at_blanks(sentence) if tokenized else sentence
     loaded = model.load_to_run(verbosity)
-    found = find(split_at_blanks(sentence) if tokenized else sentence, model=loaded, top=top, specials=specials)
+    found = find(given, model=loaded, top=top, specials=specials, token_style=token_style)
     if as_json:
         lists = {side: words and [c._asdict() for c in words] for side, words in found._asdict().items()}
         print(json.dumps({"sentence": sentence, **lists}, indent=2, ensure_ascii=False))

@@ -60,7 +60,7 @@ def surprisal(
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
     sources = find_inputs(texts).files
     if output != "-":
-        check_output(output, inputs=sources, is_ours=is_table, force=force)
+        check_output(output, inputs=[*sources, *model.inputs], is_ours=is_table, force=force)
     loaded = model.load_to_run(verbosity)
     with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
         sentences = progress.track(text.read(sources, loaded.card.text, progress))

@@ -94,6 +94,15 @@ paragraphs_option = option(
     panel=INPUT,
     help="A paragraph is a line, or hard-wrapped lines up to a blank-line; by default as the text looks.",
 )
+token_style_option = option(
+    "--token-style",
+    type=click.Choice(TOKEN_STYLES),
+    default="moses",
+    metavar="STYLE",
+    panel=INPUT,
+    help=f"Of text that comes as tokens, {', '.join(TOKEN_STYLES)}; all but the first (do n't, -LRB-) become "
+    "the model's words.",
+)
 text_options = options_record(
     "text",
     TextChoice,
@@ -121,15 +130,7 @@ text_options = options_record(
             panel=INPUT,
             help=f"{', '.join(TOKENIZERS)}; by default the model's.",
         ),
-        option(
-            "--token-style",
-            type=click.Choice(TOKEN_STYLES),
-            default=DEFAULT_TOKEN_STYLE,
-            metavar="STYLE",
-            panel=INPUT,
-            help=f"Of text that comes as tokens, {', '.join(TOKEN_STYLES)}; all but the first (do n't, -LRB-) become "
-            "the model's words.",
-        ),
+        token_style_option,
         errors_option,
     ],
 )

@@ -130,7 +130,10 @@ def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle
 def _heldout_documents(documents: int, *, share: float, seed: int) -> NDArray[np.bool_]:
     is_heldout = choose_heldout(documents, share=share, seed=seed)
     if share and not is_heldout.any():
-        message = "the input is one document, so nothing was held out; put blank lines between documents"
+        message = (
+            "the input is one document, so nothing was held out; put blank lines between documents, "
+            "two where lines are hard-wrapped"
+        )
         warnings.warn(message, InputWarning, stacklevel=3)
     return is_heldout
 

@@ -9,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from elmore.devices import choose_device
-from elmore.embedding.sentences import Sentence, words_of
+from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.errors import FormatError, InputError, shortened
 from elmore.formats.cards.elmo_settings import ElmoSettings, MixSettings
+from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.network.mix import LayerMix
 from elmore.network.state import State
 from elmore.text.batch import Batch
+from elmore.text.checks import InputCheck
 from elmore.text.tokenizing import Tokenizer
 
 
@@ -69,6 +71,7 @@ class Elmo(nn.Module):
         self.register_buffer("start_h", model.start.h, persistent=False)
         self.register_buffer("start_c", model.start.c, persistent=False)
         self.tokenizer = Tokenizer(model.card.text)
+        self._check = InputCheck(model.card.text)
         self._set_requires_grad(requires_grad)
 
     @classmethod
@@ -125,6 +128,16 @@ class Elmo(nn.Module):
         name = self.model.card.name or self.model.card.source
         return f"Elmo({name!r}, dim={self.dim}, mixes={len(self.mixes)}, dropout={self.dropout.p}, trained={trained:,})"
 
+    def _repr_html_(self) -> str:
+        mixes = {
+            f"mix {number}": " ".join(f"{share:.1%}" for share in cast("LayerMix", mix).weights.tolist())
+            for number, mix in enumerate(self.mixes)
+        }
+        trained = sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+        about = {"dim": self.dim, **mixes, "dropout": self.dropout.p, "trained parameters": f"{trained:,}"}
+        device = self.start_h.device
+        return html_table(f"Elmo {self.model.card.name or self.model.card.source}", {**about, "device": device})
+
     @property
     def dim(self) -> int:
         """The size of a word's mixed vector."""
@@ -134,7 +147,13 @@ class Elmo(nn.Module):
         """Sentences as the module reads them; made on the CPU, for instance by a DataLoader's workers."""
         if isinstance(sentences, str):
             raise InputError("Elmo reads a list of sentences; put the string into a list")
-        words = [words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(sentences)]
+        given = list(sentences)
+        words = [words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(given)]
+        if self._check.left:
+            pairs = zip(given, words, strict=True)
+            singles = [own[0] for sentence, own in pairs if isinstance(sentence, str) and len(own) == 1]
+            remark = warning_about_single_words(singles, self._check.style) if len(singles) == len(given) else None
+            self._check.look(words, remark, stacklevel=3)
         return Batch.of(words, self.model.speller)
 
     def forward(self, sentences: Batch | Iterable[Sentence]) -> ElmoOutput:

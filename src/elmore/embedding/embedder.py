@@ -1,7 +1,6 @@
 """The Embedder: sentences become arrays of word vectors."""
 
 import copy
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
@@ -29,7 +28,7 @@ from elmore.embedding.sentences import Sentence, warning_about_single_words, wor
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
 from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to_tokens
 from elmore.embedding.word_cache import WordCache
-from elmore.errors import InputError, InputWarning
+from elmore.errors import InputError
 from elmore.fields import check_value
 from elmore.html_repr import html_table
 from elmore.model import Model, load, save
@@ -37,7 +36,7 @@ from elmore.network.layers import Layers
 from elmore.progress import progress_bar
 from elmore.text.batch import Batch
 from elmore.text.brackets import find_bracketed
-from elmore.text.checks import SENTENCES_CHECKED, warnings_about
+from elmore.text.checks import InputCheck
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
@@ -86,7 +85,7 @@ class Embedder:
         self.model = model
         self.tokenizer = Tokenizer(model.card.text)
         self._cache = WordCache(model)
-        self._checked = False
+        self._check = InputCheck(model.card.text)
 
     def __repr__(self) -> str:
         name = self.model.card.name or self.model.card.source
@@ -154,6 +153,8 @@ class Embedder:
         >>> Embedder.from_pretrained("tiny-random").tokenize("I took a bow.").words
         ['I', 'took', 'a', 'bow', '.']
         """
+        if not isinstance(text, str):
+            raise InputError(f"a sentence to be cut into words is a string, and this is a {type(text).__name__}")
         return self.tokenizer.tokenize(text)
 
     def split(self, text: str, *, paragraphs: Paragraphs | None = None) -> list[str]:
@@ -244,7 +245,7 @@ class Embedder:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
         encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
-        items = self._checked_once(align_sentences(sentences, self.tokenizer, options.token_style))
+        items = self._checked(align_sentences(sentences, self.tokenizer, options.token_style))
         if options.carried_rows:
             chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
         else:
@@ -259,6 +260,7 @@ class Embedder:
         pool: PoolName = "mean",
         layers: Literal["average", "top"] | int = DEFAULT_LAYERS,
         batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
         show_progress_bar: bool | None = False,
     ) -> NDArray[np.floating]:
         """(n, dim) one vector for each sentence: the mean or the maximum over its words, zeros where it has none.
@@ -274,14 +276,20 @@ class Embedder:
         items = list(sentences)
         pooled = np.zeros((len(items), self.dim), dtype=np.float32)
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
-            stream = self.encode_iter(items, layers=layers, batch_tokens=batch_tokens)
+            stream = self.encode_iter(items, layers=layers, batch_tokens=batch_tokens, token_style=token_style)
             for row, vectors in zip(pooled, stream, strict=True):
                 if len(vectors):
                     row[:] = vectors.mean(axis=0) if pool == "mean" else vectors.max(axis=0)
                 progress.advance(sentences=1, tokens=len(vectors))
         return pooled
 
-    def word_vector(self, sentence: Sentence, *, layers: LayersArgument = DEFAULT_LAYERS) -> Vectors:
+    def word_vector(
+        self,
+        sentence: Sentence,
+        *,
+        layers: LayersArgument = DEFAULT_LAYERS,
+        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
+    ) -> Vectors:
         """The vector of the one word in [brackets], in this sentence; of several words their mean.
 
         >>> model = Embedder.from_pretrained("tiny-random")
@@ -292,7 +300,9 @@ class Embedder:
         words, bracketed = find_bracketed(given, self.tokenizer)
         if not bracketed:
             raise InputError(f"the brackets hold no word, in {sentence!r}; as in 'I took a [bow] .'")
-        vectors = self.encode([words], layers=layers)[0]
+        # A string was tokenised in the model's style just now.
+        style: TokenStyle = "moses" if isinstance(sentence, str) else token_style
+        vectors = self.encode([words], layers=layers, token_style=style)[0]
         mean: Vectors = vectors[..., bracketed, :].mean(axis=-2)
         return mean
 
@@ -321,19 +331,14 @@ class Embedder:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
 
-    def _checked_once(self, items: Iterator[SentenceItem[Alignment[T]]]) -> Iterator[SentenceItem[Alignment[T]]]:
-        """Pass sentences on, and once in this Embedder's life say what looks wrong with the first of them."""
-        if self._checked:
+    def _checked(self, items: Iterator[SentenceItem[Alignment[T]]]) -> Iterator[SentenceItem[Alignment[T]]]:
+        """Pass sentences on, and say what looks wrong with the first that this Embedder is given."""
+        if not self._check.left:
             return items
-        self._checked = True
-        sample = list(islice(items, SENTENCES_CHECKED))
-        style = self.model.card.text
-        found = warnings_about([item.words for item in sample], style)
+        sample = list(islice(items, self._check.left))
         singles = [item.payload.single_word for item in sample if item.payload.single_word is not None]
-        if len(singles) == len(sample) and (message := warning_about_single_words(singles, style)):
-            found.append(message)
-        for message in found:
-            warnings.warn(message, InputWarning, stacklevel=5)
+        remark = warning_about_single_words(singles, self._check.style) if len(singles) == len(sample) else None
+        self._check.look([item.words for item in sample], remark, stacklevel=5)
         return chain(sample, items)
 
 

@@ -19,7 +19,7 @@ from elmore.output_paths import check_output
 from elmore.progress import Progress
 from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import ReadingPosition, SourceSentence, read_sentences
+from elmore.text.reading import ReadingPosition, SentenceStream, SourceSentence, read_sentences
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TextStyle, TokenizerName, TokenStyle
 from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
 
@@ -124,7 +124,7 @@ class EmbedJob:
         style = self._style(embedder)
         after = ReadingPosition(spool.done, spool.totals.digest)
         read = self._sentences(style, after=after, on_read=progress.read)
-        given = progress.track((sentence.words, (number, sentence)) for number, sentence in read)
+        given = progress.track((sentence.words, (number, sentence)) for number, sentence in self._checked(read))
         commit_due = monotonic() + FIRST_COMMIT_SECONDS
         for chunk in embedder.encode_chunks(given, self.encoding):
             for (number, sentence), vectors in chunk:
@@ -135,6 +135,7 @@ class EmbedJob:
             if self.resumable and monotonic() > commit_due:
                 spool.commit()
                 commit_due = monotonic() + COMMIT_SECONDS
+        spool.input_digest = read.digest
         spool.commit()
 
     def _writer(self, target: Path) -> Callable[[Spool, Path], None]:
@@ -201,10 +202,8 @@ class EmbedJob:
         style = embedder.model.card.text
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
-    def _sentences(
-        self, style: TextStyle, *, after: ReadingPosition, on_read: Callable[[int], None]
-    ) -> Iterator[tuple[int, SourceSentence]]:
-        numbered = read_sentences(
+    def _sentences(self, style: TextStyle, *, after: ReadingPosition, on_read: Callable[[int], None]) -> SentenceStream:
+        return read_sentences(
             self.sources,
             format=self.input_format,
             style=style,
@@ -215,7 +214,10 @@ class EmbedJob:
             after=after,
             on_read=on_read,
         )
-        for number, sentence in numbered:
+
+    def _checked(self, read: SentenceStream) -> Iterator[tuple[int, SourceSentence]]:
+        """The sentences, as long as the layout has a place for them."""
+        for number, sentence in read:
             if self.layout != "default" and not sentence.words:
                 raise InputError(
                     f"{name_of(sentence.source)}, line {sentence.line}: a blank line, and this layout has no place "

@@ -104,6 +104,7 @@ class Spool:
             "label_offsets": Column(folder / "label_offsets", "<i8"),
         }
         self.totals = Totals()
+        self.input_digest = ""  # of the whole input, other shards' sentences too: known when it was read to its end
         self._on_disk: Totals | None = None
         self._state = folder / "spool.json"
         self._lock = folder / "lock"

@@ -199,9 +199,10 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, 
     """In what the jobs of two files differ, if in anything but which part of the input they did."""
     first, second = ({**meta, **meta.get("job", {})} for meta in (one, other))
     jobs = [meta.get("job", {}).keys() for meta in (one, other)]
-    # The most telling first: of another model, nearly everything is different.
+    # The most telling first: of another model, nearly everything is different. The text itself last, which other
+    # options may have cut into other sentences.
     telling = ("model", "model_sha256", "input", "layers", "dtype", "dim")
-    for field in dict.fromkeys((*telling, *jobs[0], *jobs[1])):
+    for field in dict.fromkeys((*telling, *jobs[0], *jobs[1], "input_digest")):
         if field != "shard" and first.get(field) != second.get(field):
             return field, str(first.get(field))[:60], str(second.get(field))[:60]
     # Of a whole input there is one part only, and of parts all are of as many.

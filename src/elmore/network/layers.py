@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from elmore.config import Direction
-from elmore.errors import InputError
+from elmore.errors import InputError, count
+from elmore.html_repr import html_table
 from elmore.text.batch import Batch
 
 
@@ -32,7 +33,15 @@ class Layers:
 
     def __repr__(self) -> str:
         dim = len(self._directions) * self._vectors.shape[1]
-        return f"Layers({len(self)} layers of {len(self.batch)} sentences, {sum(self.lengths)} words, dim={dim})"
+        sizes = (
+            f"{count(len(self), 'layer')} of {count(len(self.batch), 'sentence')}, {count(sum(self.lengths), 'word')}"
+        )
+        return f"Layers({sizes}, dim={dim})"
+
+    def _repr_html_(self) -> str:
+        about = {"layers": len(self), "sentences": len(self.batch), "words": sum(self.lengths)}
+        dim = len(self._directions) * self._vectors.shape[1]
+        return html_table("Layers", {**about, "dim": dim, "device": self._vectors.device})
 
     @property
     def lengths(self) -> list[int]:

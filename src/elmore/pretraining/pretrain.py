@@ -9,7 +9,7 @@ import torch
 
 from elmore.corpus.corpus import Corpus
 from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
-from elmore.errors import FormatError, InputError, MissingExtra, error_context
+from elmore.errors import FormatError, InputError, MissingExtra, error_context, shortened
 from elmore.fields import read_fields
 from elmore.formats import write_checkpoint
 from elmore.formats.layouts.options import options_from_config
@@ -27,6 +27,8 @@ from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.loss_curve import plot_log
 from elmore.training.run import TrainingRun
 from elmore.training.run_folder import RunFolder, StoredRun
+
+HDF5 = "hdf5"  # of a run's folder: the model as options.json and weights.hdf5, if asked for
 
 
 def pretrain(
@@ -176,7 +178,14 @@ def _stored_run(request: _Request) -> StoredRun | None:
         raise InputError(
             f"{folder.path}: holds a run already; go on with it by --resume {folder.path}, or choose another folder"
         )
-    return folder.read() if folder.is_begun else None
+    if folder.is_begun:
+        return folder.read()
+    # What a run that is started again left is its own, even if it was stopped before it had begun.
+    if (taken := folder.taken(HDF5)) and not started_again():
+        raise InputError(
+            f"{folder.path}: holds {shortened(taken)}, which would be written over; choose another folder"
+        )
+    return None
 
 
 def _new_recipe(request: _Request, corpus: Corpus, world: World) -> FittedRecipe:
@@ -220,7 +229,7 @@ def _finish(training: LanguageModelTraining, run: TrainingRun, folder: RunFolder
     name = folder.path.resolve().name
     checkpoint = export_checkpoint(training, run, name=name, commands=setup.provenance.commands)
     write_checkpoint(checkpoint, folder.model)
-    hdf5 = folder.path / "hdf5" if setup.settings.hdf5 else None
+    hdf5 = folder.path / HDF5 if setup.settings.hdf5 else None
     if hdf5 is not None:
         # That format has no place for a softmax, as nobody needs to be told who has both.
         write_checkpoint(replace(checkpoint, softmax=None), hdf5, format="hdf5")

@@ -21,7 +21,8 @@ from elmore.network.state import State
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
 from elmore.scoring.softmax import Softmax
 from elmore.text.batch import bucket_by_length
-from elmore.text.checks import checked
+from elmore.text.brackets import BracketedWords, convert_bracketed, find_bracketed
+from elmore.text.checks import InputCheck
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.token_style import convert_tokens
@@ -45,7 +46,7 @@ class Predictor:
         self.softmax = Softmax.of(model)
         self.tokenizer = Tokenizer(model.card.text)
         self._cache = WordCache(model)
-        self._checked = False
+        self.check = InputCheck(model.card.text)
 
     @classmethod
     def from_pretrained(
@@ -67,16 +68,23 @@ class Predictor:
         """The words of every sentence: of a text, which is split first, or of strings and lists of words.
 
         Lists in any `token_style` but "moses" are turned into the model's own words. What looks wrong with them for
-        this model is told, once in a predictor's life.
+        this model is told once.
         """
         check_value("token_style", token_style, TokenStyle)
         if isinstance(sentences, str):
             sentences = [found.text for found in split_text(sentences, style=self.model.card.text)]
         words = (self._words(sentence, number, token_style) for number, sentence in enumerate(sentences))
-        if self._checked:
-            return words
-        self._checked = True
-        return checked(words, self.model.card.text)
+        return self.check.passed(words)
+
+    def bracketed_words(self, sentence: Sentence, *, token_style: TokenStyle = DEFAULT_TOKEN_STYLE) -> BracketedWords:
+        """The words of a sentence with one place in [brackets], and which of them stand there; see `words_of`."""
+        check_value("token_style", token_style, TokenStyle)
+        given = sentence if isinstance(sentence, str) else words_of(sentence, self.tokenizer)
+        found = find_bracketed(given, self.tokenizer)
+        if token_style != "moses" and not isinstance(sentence, str):
+            found = convert_bracketed(found, self.tokenizer, style=token_style)
+        self.check.look([found.words], stacklevel=4)
+        return found
 
     def read_from_fixed_state(self, sentences: Iterable[Words]) -> Iterator[Predicted]:
         """Read every sentence from the model's start state: what is said of one does not depend on the others."""

@@ -9,7 +9,7 @@ from elmore.defaults import DEFAULT_TOP
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError
 from elmore.scoring.predictor import AnyModel, Predictor
-from elmore.text.brackets import find_bracketed
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.vocabulary import log_uniform_probabilities
 
 
@@ -29,7 +29,12 @@ class Substitutes(NamedTuple):
 
 
 def substitutes(
-    sentence: Sentence, *, model: AnyModel = None, top: int = DEFAULT_TOP, specials: bool = False
+    sentence: Sentence,
+    *,
+    model: AnyModel = None,
+    top: int = DEFAULT_TOP,
+    specials: bool = False,
+    token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
 ) -> Substitutes:
     """The words a model, the one inside unless another is named, would put in the place in [brackets].
 
@@ -38,16 +43,17 @@ def substitutes(
     ['finger', 'breath', 'pen']
 
     What the brackets hold, be it nothing or several words, is not looked at: one word is put in its place. A string is
-    tokenised as the model expects; in a list of words one is in brackets. The two directions never met in training, so
-    `both` takes left and right to be independent: the product of the two probabilities, divided by how probable the
-    word is anyway, which both of them count, and made to sum to one. How probable a word is, its rank in the vocabulary
-    tells, which must stand by falling frequency, as it must for training. Boundaries and `<UNK>` are left out unless
-    `specials` asks for them; of the probability from one side they still have their share.
+    tokenised as the model expects; in a list of words one is in brackets, and `token_style="penn"` (or another)
+    turns the others into the model's. The two directions never met in training, so `both` takes left and
+    right to be independent: the product of the two probabilities, divided by how probable the word is anyway, which
+    both of them count, and made to sum to one. How probable a word is, its rank in the vocabulary tells, which must
+    stand by falling frequency, as it must for training. Boundaries and `<UNK>` are left out unless `specials` asks for
+    them; of the probability from one side they still have their share.
     """
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
     predictor = Predictor.of(model)
-    words, bracketed = find_bracketed(sentence, predictor.tokenizer)
+    words, bracketed = predictor.bracketed_words(sentence, token_style=token_style)
     left, right = words[: bracketed.start], words[bracketed.stop :]
     # Any word may stand in between: neither direction reads it before it has predicted the place.
     hidden = predictor.hidden_states([*left, predictor.model.config.begin, *right])

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from elmore.errors import InputError
+from elmore.text.style import PennStyle
+from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
 
 
@@ -41,3 +43,24 @@ def find_bracketed(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Brack
             words = [*sentence[:place], *inside, *sentence[place + 1 :]]
             return BracketedWords(words, range(place, place + len(inside)))
     raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
+
+
+def convert_bracketed(found: BracketedWords, tokenizer: Tokenizer, *, style: PennStyle) -> BracketedWords:
+    """Turn tokens of a style into the tokeniser's words, as `convert_tokens` does; the place in brackets stays in them.
+
+    Of a word that the token in brackets shares with a neighbour, it is the neighbour's, unless it has no other: in
+    do [n't] the place is that of 't, behind don.
+
+    >>> from elmore.text.style import TextStyle
+    >>> penn = BracketedWords(["I", "do", "n't", "know"], range(2, 3))
+    >>> convert_bracketed(penn, Tokenizer(TextStyle()), style="penn")
+    BracketedWords(words=['I', 'don', "'t", 'know'], bracketed=range(2, 3))
+    """
+    words, spans = convert_tokens(found.words, tokenizer, style=style)
+    place = found.bracketed.start
+    before = spans[place - 1].stop if place else 0
+    if not found.bracketed:
+        return BracketedWords(words, range(before, before))
+    own = spans[place]
+    after = spans[place + 1].start if place + 1 < len(spans) else len(words)
+    return BracketedWords(words, range(max(own.start, before), min(own.stop, after)) or own)

@@ -19,14 +19,33 @@ SENTENCES_CHECKED = 200
 _Sentences = Sequence[Sequence[str]]
 
 
-def checked(sentences: Iterable[list[str]], style: TextStyle) -> Iterator[list[str]]:
-    """Pass sentences on, and warn of what looks wrong with the first of them for a model of this style."""
-    source = iter(sentences)
-    first = list(islice(source, SENTENCES_CHECKED))
-    for message in warnings_about(first, style):
-        warnings.warn(message, InputWarning, stacklevel=2)
-    yield from first
-    yield from source
+class InputCheck:
+    """Looks at the first sentences that a reader is given, in however many calls, and says what looks wrong with them.
+
+    It speaks once: who was told and goes on has reasons.
+    """
+
+    def __init__(self, style: TextStyle) -> None:
+        self.style = style
+        self.left = SENTENCES_CHECKED  # to be looked at
+
+    def look(self, sentences: _Sentences, *more: str | None, stacklevel: int) -> None:
+        """Warn of what looks wrong with these sentences, and of what else the caller found."""
+        if not self.left:
+            return
+        self.left = max(0, self.left - len(sentences))
+        for message in (*warnings_about(sentences, self.style), *more):
+            if message is not None:
+                self.left = 0
+                warnings.warn(message, InputWarning, stacklevel=stacklevel + 1)
+
+    def passed(self, sentences: Iterable[list[str]]) -> Iterator[list[str]]:
+        """Pass sentences on, and look at the first of them."""
+        source = iter(sentences)
+        first = list(islice(source, self.left))
+        self.look(first, stacklevel=2)
+        yield from first
+        yield from source
 
 
 def warnings_about(sentences: _Sentences, style: TextStyle) -> list[str]:

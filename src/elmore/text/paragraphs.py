@@ -19,7 +19,10 @@ from elmore.errors import InputError, InputWarning
 Paragraphs = Literal["line", "blank-line"]
 PARAGRAPHS: tuple[Paragraphs, ...] = ("line", "blank-line")
 
-LOOKAHEAD_LINES = 200  # in which wrapping shows; the rest of a text is of the same kind
+# Wrapping shows in so many lines; several times as many are looked at, since a book may begin with a long table of
+# contents.
+SAMPLE_LINES = 200
+LOOKAHEAD_LINES = 5 * SAMPLE_LINES
 
 NumberedLines = Iterator[tuple[int, str]]
 
@@ -49,7 +52,11 @@ def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name
 def resolve_paragraphs(
     lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str
 ) -> tuple[Paragraphs, NumberedLines]:
-    """How the lines make paragraphs, as told or as the first of them show, and all of the lines."""
+    """How the lines make paragraphs, as told or as the first of them show, and all of the lines.
+
+    Where none was told and the first lines do not look wrapped, the others are watched as they pass, and what looks so
+    later is said.
+    """
     if paragraphs is not None:
         if paragraphs not in PARAGRAPHS:
             raise InputError(f"paragraphs is {paragraphs!r}; it must be {' or '.join(map(repr, PARAGRAPHS))}")
@@ -60,16 +67,39 @@ def resolve_paragraphs(
         # A line wider than any page is a paragraph: nobody has to wait for more.
         if len(head) == LOOKAHEAD_LINES or len(numbered[1]) > 2 * _WIDEST:
             break
-    lines = chain(head, lines)
-    if not is_hard_wrapped([line for _, line in head]):
-        return "line", lines
+    samples = [[line for _, line in head[i : i + SAMPLE_LINES]] for i in range(0, len(head), SAMPLE_LINES)]
+    telling = [is_hard_wrapped(sample) for sample in samples if any(map(all, pairwise(sample)))]
+    if not telling or sum(telling) < len(telling) / 2:
+        return "line", chain(head, _watched(lines, name))
     warnings.warn(
-        f"{name}: its lines look hard-wrapped, so they are read as one paragraph up to a blank line; "
-        "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line",
+        f"{name}: its lines look hard-wrapped, so they are read as one paragraph up to a blank line; {_ADVICE}",
         InputWarning,
         stacklevel=2,
     )
-    return "blank-line", lines
+    return "blank-line", chain(head, lines)
+
+
+_ADVICE = "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line"
+
+
+def _watched(lines: NumberedLines, name: str) -> NumberedLines:
+    """The same lines; the first of them that look wrapped are remarked upon."""
+    sample: list[str] = []
+    for number, line in lines:
+        yield number, line
+        sample.append(line[: 2 * _WIDEST])
+        if len(sample) < SAMPLE_LINES:
+            continue
+        if is_hard_wrapped(sample):
+            warnings.warn(
+                f"{name}: from line {number + 1 - SAMPLE_LINES} on its lines look hard-wrapped, and each is read as a "
+                f"paragraph, as those before; {_ADVICE}",
+                InputWarning,
+                stacklevel=2,
+            )
+            break
+        sample.clear()
+    yield from lines
 
 
 _NARROWEST, _WIDEST = 45, 130
@@ -77,17 +107,20 @@ _FINISHED = re.compile(r"[.!?:;…。][\"'”’)\]_*]*$")
 
 
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
-    """Whether these lines were wrapped: of five and more that are followed by another, most are full and unfinished.
+    """Whether these lines were wrapped: of those that are followed by another, most are full and unfinished.
+
+    Of three and four that are followed by another, all must be; fewer tell nothing.
 
     >>> is_hard_wrapped(["Call me Ishmael.", "Some years ago I went to sea."] * 9)
     False
     """
     texts = [line.strip() for line in lines]
     pairs = [(line, after) for line, after in pairwise(texts) if line and after]
-    if len(pairs) < 5:
+    if len(pairs) < 3:
         return False
+    few = len(pairs) < 5
     # Not the widest line: a heading or an address may stick out.
-    width = sorted(len(line) for line, _ in pairs)[int(0.95 * (len(pairs) - 1))]
+    width = sorted(len(line) for line, _ in pairs)[-1 if few else int(0.95 * (len(pairs) - 1))]
     if not _NARROWEST <= width <= _WIDEST:
         return False
     wrapped = [
@@ -95,6 +128,8 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
         for line, after in pairs
         if not _FINISHED.search(line) and len(line) <= _WIDEST and len(line) + 1 + len(after.split()[0]) > width - 3
     ]
+    if few:
+        return len(wrapped) == len(pairs) and all(after[0].islower() for after in wrapped)
     # A list of titles begins every line with a capital; a script without capitals cannot tell.
     inside = sum(after[0].islower() or after[0] == after[0].swapcase() for after in wrapped)
     return len(wrapped) >= 0.5 * len(pairs) and inside >= 0.4 * len(wrapped)

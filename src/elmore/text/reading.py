@@ -8,11 +8,12 @@ fasta      proteins, every residue a word, in capitals; a final `*`, which marks
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple, Self, get_args
 
 from elmore.errors import InputError, shortened
 from elmore.text.column_files import ColumnSentence, Row, column_sentences, conllu_sentences
@@ -53,7 +54,7 @@ def read_sentences(
     shard: tuple[int, int] | None = None,
     after: ReadingPosition = ReadingPosition(),  # noqa: B008  # nothing can change it
     on_read: Callable[[int], None] | None = None,  # a ninth: it comes with none of the others, and goes with none
-) -> Iterator[tuple[int, SourceSentence]]:
+) -> "SentenceStream":
     """Give each sentence of a file, or of several one after another, with its number, from 0.
 
     Without a `format` each file's name decides: `.conllu`, `.conll`, `.fasta`, `.fa` and `.faa`, else text.
@@ -73,7 +74,49 @@ def read_sentences(
     files = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors, on_read=on_read)
     readers = (_reader(file, format or format_of(file), settings) for file in files)
-    return _part(readers, part, parts, after, shortened([name_of(file) for file in files]))
+    return SentenceStream(readers, (part, parts), after, name=shortened([name_of(file) for file in files]))
+
+
+class SentenceStream:
+    """The numbered sentences of one part of an input, one by one, past those that were read before.
+
+    `digest` is that of all that was read so far, the sentences of other parts too: at the end that of the whole input,
+    the same in every part of it.
+    """
+
+    def __init__(
+        self, readers: Iterator["_Reader"], shard: tuple[int, int], after: ReadingPosition, *, name: str
+    ) -> None:
+        self.digest = ""
+        self._sentences = self._read(readers, *shard, after, name)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[int, SourceSentence]:
+        return next(self._sentences)
+
+    def _read(
+        self, readers: Iterator["_Reader"], part: int, parts: int, after: ReadingPosition, name: str
+    ) -> Iterator[tuple[int, SourceSentence]]:
+        digest, read = b"", 0
+        numbers = count()
+        for reader in readers:
+            for sentence in reader.sentences:
+                text = sentence.text if isinstance(sentence, _Unread) else "\0".join(sentence.words)
+                known = f"{text}\0\0{sentence.label}".encode("utf-8", "surrogatepass")
+                digest = blake2b(digest + known, digest_size=16).digest()
+                self.digest = digest.hex()
+                number = next(numbers)
+                if number % parts != part - 1:
+                    continue
+                read += 1
+                if read > after.sentences:
+                    yield number, _with_words(sentence, reader, self.digest)
+                elif read == after.sentences and self.digest != after.digest:
+                    raise _changed(name, after)
+        if read < after.sentences:
+            raise _changed(name, after)
 
 
 class _Settings(NamedTuple):
@@ -102,11 +145,14 @@ class _Reader(NamedTuple):
 
 def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # noqa: A002
     name = name_of(file)
-    lines = enumerate(read_lines(file, errors=settings.errors, on_read=settings.on_read), start=1)
+    # Lines are read ahead to see whether they are wrapped; of those, it is told when they are split.
+    ahead: deque[int] | None = deque() if format == "text" and settings.split and settings.on_read else None
+    on_read = settings.on_read if ahead is None else ahead.append
+    lines = enumerate(read_lines(file, errors=settings.errors, on_read=on_read), start=1)
     match format:
         case "text":
             tokenizer = settings.tokenizer
-            found = _split_paragraphs(lines, settings, name) if settings.split else _whole_lines(lines)
+            found = _split_paragraphs(lines, settings, name, ahead) if settings.split else _whole_lines(lines)
             return _Reader(file, found, lambda text: tokenizer.tokenize(text).words)
         case "tokenized":
             return _Reader(file, _whole_lines(lines), split_at_blanks)
@@ -116,29 +162,6 @@ def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # 
             return _Reader(file, column_sentences(lines, name=name), list)
         case "fasta":
             return _Reader(file, _proteins(lines, name), list)
-
-
-def _part(
-    readers: Iterator[_Reader], part: int, parts: int, after: ReadingPosition, name: str
-) -> Iterator[tuple[int, SourceSentence]]:
-    """The sentences of one part, past those that were read before, each with the digest of all up to it."""
-    digest, read = b"", 0
-    numbers = count()
-    for reader in readers:
-        for sentence in reader.sentences:
-            text = sentence.text if isinstance(sentence, _Unread) else "\0".join(sentence.words)
-            known = f"{text}\0\0{sentence.label}".encode("utf-8", "surrogatepass")
-            digest = blake2b(digest + known, digest_size=16).digest()
-            number = next(numbers)
-            if number % parts != part - 1:
-                continue
-            read += 1
-            if read > after.sentences:
-                yield number, _with_words(sentence, reader, digest.hex())
-            elif read == after.sentences and digest.hex() != after.digest:
-                raise _changed(name, after)
-    if read < after.sentences:
-        raise _changed(name, after)
 
 
 def _with_words(sentence: _Unread | ColumnSentence, reader: _Reader, digest: str) -> SourceSentence:
@@ -162,9 +185,17 @@ def _whole_lines(lines: NumberedLines) -> Iterator[_Unread]:
         yield _Unread(line, "", number)
 
 
-def _split_paragraphs(lines: NumberedLines, settings: _Settings, name: str) -> Iterator[_Unread]:
+def _split_paragraphs(
+    lines: NumberedLines, settings: _Settings, name: str, ahead: deque[int] | None
+) -> Iterator[_Unread]:
+    """The sentences of running text; `ahead` has the bytes of each line that was read and not told of."""
     style = settings.tokenizer.style
+    told = 0
     for paragraph in read_paragraphs(lines, paragraphs=settings.paragraphs, name=name):
+        if ahead is not None and settings.on_read is not None:
+            last = paragraph.lines[-1][1]
+            settings.on_read(sum(ahead.popleft() for _ in range(last - told)))
+            told = last
         found = split_sentences(paragraph.text, language=style.language, version=style.tokenizer_version)
         for sentence in found:
             yield _Unread(sentence.text, "", paragraph.line_at(sentence.start))

@@ -1,11 +1,13 @@
 """A paragraph, or a whole text, becomes sentences (library: sentencex), and every sentence knows where it stood."""
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from elmore.defaults import DEFAULT_LANGUAGE
+from elmore.errors import InputError
 from elmore.text.abbreviations import COUNTED, NUMBER
 from elmore.text.paragraphs import Paragraphs, resolve_paragraphs
 from elmore.text.style import TOKENIZER_VERSION, TextStyle
@@ -51,8 +53,11 @@ def split_text(text: str, *, style: TextStyle, paragraphs: Paragraphs | None = N
     >>> split_text("A title\nI took a bow. Why?", style=TextStyle())[1:]
     [SentenceSpan(text='I took a bow.', start=8, end=21), SentenceSpan(text='Why?', start=22, end=26)]
     """
+    if not isinstance(text, str):
+        raise InputError(f"a text is to be a string, and this is a {type(text).__name__}; split one at a time")
     lines = enumerate(text.split("\n"), start=1)
-    resolved, _ = resolve_paragraphs(lines, paragraphs=paragraphs, name="the text")
+    resolved, watched = resolve_paragraphs(lines, paragraphs=paragraphs, name="the text")
+    deque(watched, maxlen=0)  # for what is said of later lines
     border = _LINE_END if resolved == "line" else _BLANK_LINES
     return [
         SentenceSpan(sentence.text, start + sentence.start, start + sentence.end)

@@ -72,6 +72,13 @@ class RunFolder:
     def is_begun(self) -> bool:
         return self.recipe.is_file()
 
+    def taken(self, *more: str) -> list[str]:
+        """What lies there under the names of a run's own files, or of `more` that a training writes, be it anybody's."""
+        described = (self.recipe, self.settings, self.provenance)
+        written = (self.log, self.checkpoints, self.model, self.curve, self.tensorboard)
+        others = (self.path / name for name in more)
+        return [place.name for place in (*described, *written, *others) if place.exists()]
+
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""
         return StoredRun(_read_json(self.recipe), _read_json(self.settings), _read_json(self.provenance))

@@ -23,6 +23,7 @@ def meta_of(spool: Spool, **more: Any) -> bytes:
         "dim": dim,
         "layers": layers[0] if layers else None,
         "dtype": spool.dtype.name,
+        "input_digest": spool.input_digest,
         "job": spool.job,
     }
     return json.dumps({**about, **more}).encode("ascii")
