@@ -86,6 +86,15 @@ def test_each_phase_has_a_schedule_of_its_own():
     assert [len(found) for found in rates] == [3, 5]
 
 
+def test_rows_carry_their_state_into_the_next_phase():
+    ending, going_on = (small_language_model_training(replace(TRAINING, frozen_steps=steps)) for steps in (2, 4))
+    for training in (ending, going_on):
+        list(training.train(0, 2))
+    assert ending.stepper.state.c.any()
+    assert torch.equal(ending.stepper.state.h, going_on.stepper.state.h)
+    assert torch.equal(ending.stepper.state.c, going_on.stepper.state.c)
+
+
 def masks(monkeypatch, training, first: int, last: int) -> list[list[tuple[bool, ...]]]:
     """What dropout leaves of the inputs of every layer and of the output, step by step."""
     drawn: list[tuple[bool, ...]] = []
