@@ -78,8 +78,8 @@ def test_a_share_of_the_rate_is_a_share_of_every_rate():
 
 
 def test_each_phase_has_a_schedule_of_its_own():
-    training = small_language_model_training(replace(DROPPING, frozen_steps=3, steps=5, warmup=1, final_rate=0.1))
-    rates = [[step.rate for step in training.train(*phase)] for phase in ((0, 3), (3, 8))]
+    training = small_language_model_training(replace(DROPPING, frozen_steps=3, steps=5, warmup_steps=1, final_rate=0.1))
+    rates = [[step.learning_rate for step in training.train(*phase)] for phase in ((0, 3), (3, 8))]
     for found in rates:
         assert found[0] == pytest.approx(DROPPING.learning_rate)  # one step of rising, and at once the peak
         assert found[-1] == pytest.approx(0.1 * DROPPING.learning_rate)

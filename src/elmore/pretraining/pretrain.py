@@ -182,9 +182,7 @@ def _stored_run(request: _Request) -> StoredRun | None:
         return folder.read()
     # What a run that is started again left is its own, even if it was stopped before it had begun.
     if (taken := folder.taken(HDF5)) and not started_again():
-        raise InputError(
-            f"{folder.path}: holds {shortened(taken)}, which would be written over; choose another folder"
-        )
+        raise InputError(f"{folder.path}: holds {shortened(taken)}, which would be written over; choose another folder")
     return None
 
 

@@ -73,7 +73,7 @@ class RunFolder:
         return self.recipe.is_file()
 
     def taken(self, *more: str) -> list[str]:
-        """What lies there under the names of a run's own files, or of `more` that a training writes, be it anybody's."""
+        """What lies there under the names of a run's own files, or of `more` that it writes, be it anybody's."""
         described = (self.recipe, self.settings, self.provenance)
         written = (self.log, self.checkpoints, self.model, self.curve, self.tensorboard)
         others = (self.path / name for name in more)
