@@ -68,23 +68,26 @@ def test_what_is_said_of_a_device_is_what_is_chosen_there():
 def test_a_pass_of_training_is_the_same_with_all_kernels(name):
     if name.startswith("triton") and not IS_HERE:
         pytest.skip("Triton, and a GPU or TRITON_INTERPRET=1, are needed")
-    expected = losses_and_gradients("reference")
-    for found, one in zip(losses_and_gradients(name), expected, strict=True):
+    device = "cpu" if name == "cpu" else DEVICE
+    expected = losses_and_gradients("reference", device)
+    for found, one in zip(losses_and_gradients(name, device), expected, strict=True):
         torch.testing.assert_close(found, one, rtol=1e-4, atol=1e-6)
 
 
-def losses_and_gradients(name: str) -> list[torch.Tensor]:
-    """Of a window of a small model, with classes drawn and dropout on, but in float32."""
+def losses_and_gradients(name: str, device: str) -> list[torch.Tensor]:
+    """Of a window of a small model in float32, with classes drawn, and dropout where its draws can be repeated."""
     torch.manual_seed(1)
     model = LanguageModel(MODEL, classes=len(TYPES))
     initialize(model, torch.Generator().manual_seed(1))
-    model.to(DEVICE).train()
+    model.to(device).train()
     model.network.use_kernels(name)
-    words = Speller(MODEL).spell(TYPES).to(DEVICE)
-    inputs, targets = torch.randint(0, len(TYPES), (2, 2, 5, 3)).to(DEVICE)
-    candidates = Candidates(torch.tensor([0, 3, 4, 9], device=DEVICE), -torch.rand(len(TYPES)).to(DEVICE))
+    words = Speller(MODEL).spell(TYPES).to(device)
+    inputs, targets = torch.randint(0, len(TYPES), (2, 2, 5, 3)).to(device)
+    candidates = Candidates(torch.tensor([0, 3, 4, 9], device=device), -torch.rand(len(TYPES)).to(device))
+    # On a GPU what is dropped depends on how a tensor lies in memory, and in that kernels differ.
+    dropout = 0.3 if device == "cpu" else 0.0
     losses, after = model(
-        words, inputs, targets, State.zeros(MODEL, rows=3).to(DEVICE), candidates=candidates, dropout=0.3
+        words, inputs, targets, State.zeros(MODEL, rows=3).to(device), candidates=candidates, dropout=dropout
     )
     losses.mean().backward()
     return [losses.detach(), after.h, after.c, *(parameter.grad for parameter in model.parameters())]

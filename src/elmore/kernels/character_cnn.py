@@ -9,6 +9,7 @@ W words, M characters, C size of a character, F filters.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -24,7 +25,19 @@ Filters = Sequence[tuple[Tensor, Tensor]]  # weight (n, C, width) and bias (n,)
 def pool_by_convolution(characters: Tensor, table: Tensor, filters: Filters) -> Tensor:
     """(W, F) the maximum over all positions of each filter, before any activation, for characters (W, M)."""
     x = table.index_select(0, characters.flatten()).view(*characters.shape, table.shape[1]).transpose(1, 2)  # (W, C, M)
-    return torch.cat([conv1d(x, weight, bias).max(dim=-1).values for weight, bias in filters], dim=-1)
+    with _exact_convolutions(x):
+        return torch.cat([conv1d(x, weight, bias).max(dim=-1).values for weight, bias in filters], dim=-1)
+
+
+def _exact_convolutions(x: Tensor) -> AbstractContextManager[object]:
+    """Keep cuDNN from rounding float32 to TF32, which it does with convolutions, unlike matrix products, by default."""
+    if x.device.type != "cuda" or x.dtype != torch.float32:
+        return nullcontext()
+    cudnn = torch.backends.cudnn
+    flags: AbstractContextManager[object] = cudnn.flags(
+        enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=cudnn.deterministic, allow_tf32=False
+    )
+    return flags
 
 
 def pool_by_product(

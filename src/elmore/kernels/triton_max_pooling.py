@@ -50,7 +50,7 @@ def pool(x: Tensor, matrix: Tensor, last_positions: Tensor, characters: Tensor) 
     grid = (triton.cdiv(words, WORDS), triton.cdiv(filters, FILTERS))
     _pool_forward[grid](
         x, matrix.contiguous(), last_positions, plan.order, plan.rounds, values, argmax, words, *_sizes(x, matrix),
-        BLOCK_K=min(128, triton.next_power_of_2(matrix.shape[1])),
+        BLOCK_K=_block_k(matrix.shape[1]),
         WORDS=WORDS, POSITIONS=POSITIONS, FILTERS=FILTERS, num_warps=8,
     )  # fmt: skip
     return Pooled(values, argmax, plan)
@@ -62,7 +62,7 @@ def pool_backward(
     """See `max_pooling.MaxPooling`."""
     order, rounds = plan
     words, (filters, span_size) = len(x), matrix.shape
-    block_k = min(128, triton.next_power_of_2(span_size))
+    block_k = _block_k(span_size)
     d_spans = x.new_zeros(words, x.shape[1] - span_size // x.shape[2] + 1, span_size)
     partial_sums = torch.empty(SPLITS, filters, span_size, dtype=torch.float32, device=x.device)
     shared = d_values.contiguous(), argmax, order, rounds
@@ -88,6 +88,11 @@ def pool_backward(
 
 
 TRITON_MAX_POOLING = MaxPooling(pool, pool_backward)
+
+
+def _block_k(span_size: int) -> int:
+    # A GPU multiplies blocks of at least 16, however few numbers a filter of a tiny model sees.
+    return max(16, min(128, int(triton.next_power_of_2(span_size))))
 
 
 def _sizes(x: Tensor, matrix: Tensor) -> tuple[int, ...]:
