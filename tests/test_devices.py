@@ -22,6 +22,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch):
     """Has torch believe that there are GPUs; nothing is put on them."""
     placed = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch, "empty", lambda *_, device: placed.append(device))
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     return placed
