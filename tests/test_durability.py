@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_a_checkpoint_of_a_training(tmp_path: Path) -> None:
 def test_what_makes_a_folder_a_run_is_named_last(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with recorded(tmp_path) as journal:
-        folder.write(StoredRun({}, RunSettings(), {}))
+        folder.write(StoredRun({}, asdict(RunSettings()), {}))
     assert [Path(target).name for target in journal.targets] == ["run.json", "settings.json", "recipe.json"]
     assert_durable(journal)
 

@@ -36,6 +36,7 @@ DIFFERENT = {
     "--force": "what is replaced differs",
     "--json": "what is printed differs",
     "--seed": "of the choice of documents, or of a training",
+    "--batch-size": "sentences at most, or rows that each carry a state",
     "--state": "the same choices; what carrying means is the verb's",
 }
 
