@@ -27,14 +27,21 @@ class Line:
 
     steps_per_epoch, tokens_per_step, baseline_at = 4.0, 8.0, None
 
-    def __init__(self, *, phase_ends: tuple[int, ...] = (STEPS,), poisoned: Collection[int] = ()) -> None:
+    def __init__(
+        self, *, phase_ends: tuple[int, ...] = (STEPS,), poisoned: Collection[int] = (), enough: int = 1_000
+    ) -> None:
         self.phase_ends, self.poisoned = phase_ends, poisoned
+        self.enough, self.evaluations = enough, torch.tensor(0)  # after so many evaluations it has converged
         self.model = nn.Linear(1, 1)
         nn.init.zeros_(self.model.weight)
         nn.init.zeros_(self.model.bias)
         self.optimizer = torch.optim.AdamW(self.model.parameters())
         self.asked: list[tuple[int, int]] = []
         self.restored: list[int] = []
+
+    @property
+    def is_converged(self) -> bool:
+        return self.evaluations.item() >= self.enough
 
     def train(self, done: int, until: int, *, skipped: Collection[int], rate_share: float) -> Iterator[Step]:
         self.asked.append((done, until))
@@ -54,15 +61,17 @@ class Line:
         return {"errors": {"root": step.loss**0.5}}
 
     def evaluate(self) -> Evaluation:
+        self.evaluations = self.evaluations + 1
         x = torch.linspace(-1, 1, 9)[:, None]
         error = (self.model(x) - 2 * x).abs().mean().item()
         return Evaluation("mean error", error, {}, tokens=9)
 
     def state_dict(self) -> dict[str, Tensor]:
-        return joint_state_dict(self.model, [self.optimizer])
+        return {**joint_state_dict(self.model, [self.optimizer]), "evaluations": self.evaluations}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
         self.restored.append(done)
+        self.evaluations = tensors["evaluations"]
         load_joint_state_dict(self.model, [self.optimizer], tensors)
 
     def memory_bytes(self) -> int:
@@ -190,3 +199,12 @@ def test_a_state_goes_back_without_forgetting_what_went_wrong_since():
 def test_the_first_checkpoint_is_there_before_the_first_step(tmp_path):
     list(islice(run_of(Line(), tmp_path).events(), 1))
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000000"]
+
+
+def test_a_run_ends_when_what_it_trains_has_converged_and_stays_ended(tmp_path):
+    run = run_of(Line(enough=2), tmp_path, evaluate_every=3)
+    events = list(run.events())
+    assert isinstance(events[-1], Evaluated)
+    assert (events[-1].number, run.is_finished) == (6, True)
+    again = list(run_of(Line(enough=2), tmp_path, evaluate_every=3).events())
+    assert [str(event) for event in again] == ["this run is finished, after 6 steps; its model is written again"]

@@ -84,6 +84,11 @@ class LanguageModelTraining:
             return None
         return self.training.frozen_steps if self.initial.init["softmax"] == "fresh" else 0
 
+    @property
+    def is_converged(self) -> bool:
+        """Never: how long a biLM is trained, its recipe says."""
+        return False
+
     def train(self, done: int, until: int, *, skipped: Collection[int] = (), rate_share: float = 1.0) -> Iterator[Step]:
         """Go on after `done` steps up to `until`; yield each, on a GPU a little later."""
         training, stepper = self.training, self.stepper

@@ -27,7 +27,7 @@ class TrainingDisplay:
                 description = f"{duration(event.seconds_left)} left  {event.line}"
                 self._bar.update(self._task, completed=event.step.number, description=description)
             else:
-                if isinstance(event, Started) and event.done < event.steps:
+                if isinstance(event, Started) and not event.is_finished:
                     self._task = self._bar.add_task("", total=event.steps, completed=event.done)
                 self.say(str(event))
         except BrokenPipeError:

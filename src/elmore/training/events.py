@@ -13,10 +13,11 @@ class Started(NamedTuple):
     done: int  # by an earlier try
     epochs: float
     processes: int
+    is_finished: bool = False  # already, by an earlier try
 
     def __str__(self) -> str:
-        if self.done == self.steps:
-            return f"this run is finished, after {self.steps:,} steps; its model is written again"
+        if self.is_finished:
+            return f"this run is finished, after {self.done:,} steps; its model is written again"
         processes = f", in {self.processes} processes" if self.processes > 1 else ""
         goes_on = f"; going on after step {self.done:,}" if self.done else ""
         return f"{self.steps:,} steps, {self.epochs:.2f} epochs{processes}{goes_on}"

@@ -53,7 +53,7 @@ class TrainingRun:
 
     @property
     def is_finished(self) -> bool:
-        return self.state.done == self.steps
+        return self.state.done == self.steps or self.trainable.is_converged
 
     def events(self, stop_asked: Callable[[], bool] = lambda: False) -> Iterator[RunEvent]:
         """Train to the end, from the newest checkpoint if there is one; save and end soon once `stop_asked` says so."""
@@ -84,7 +84,7 @@ class TrainingRun:
             self._save()
         self._log.rewind(self.state.done if resumes else -1)
         epochs = self.steps / self.trainable.steps_per_epoch
-        return Started(self.steps, self.state.done, epochs, self.world.size)
+        return Started(self.steps, self.state.done, epochs, self.world.size, self.is_finished)
 
     def _next_pause(self) -> int:
         """The next step after which something is saved or measured, or the run looks whether it is to stop."""

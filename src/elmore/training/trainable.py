@@ -61,6 +61,10 @@ class Trainable(Protocol):
     def baseline_at(self) -> int | None:
         """The step at which the model is still as it came from elsewhere, and worth an evaluation to compare with."""
 
+    @property
+    def is_converged(self) -> bool:
+        """Whether further steps would be in vain, as early stopping finds by an evaluation; the run then ends."""
+
     def train(self, done: int, until: int, *, skipped: Collection[int], rate_share: float) -> Iterator[Step]:
         """Go on after `done` steps up to `until`, but for those that are `skipped`, at a share of the rate.
 
