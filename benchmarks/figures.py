@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizer_figures
+import word_senses_figures
 from kept_results import (
     bound,
     constant,
@@ -216,6 +217,8 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("experiments/elmore-en/README.md", "start-state"): start_state,
     ("docs/pretraining.md", "printed-lines"): printed_lines,
     ("experiments/tokenizer/README.md", "texts"): tokenizer_figures.texts,
+    ("experiments/word-senses/README.md", "senses"): word_senses_figures.senses,
+    ("experiments/word-senses/README.md", "pairs"): word_senses_figures.pairs,
 }
 
 
@@ -353,6 +356,11 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "docs/text.md",
         "`penn` {} %, `nltk` {} %, `plain` {} %, `ud` {} %. The others",
     ): tokenizer_figures.converted_shares,
+    (
+        "experiments/word-senses/README.md",
+        "the upper layer has {} F1, the lower {}\nand WordNet's first sense {} (the paper",
+    ): word_senses_figures.answer,
+    ("experiments/word-senses/README.md", "layer tells best too, {} % to {} %."): word_senses_figures.pair_accuracies,
     ("src/elmore/models/LICENCE.md", "on {} million words"): lambda: [million_words()],
     ("experiments/elmore-en/about.toml", "English, {} million parameters, trained from scratch on {} million words"): (
         lambda: [parameters(), million_words()]
@@ -381,11 +389,15 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("experiments/elmore-en/README.md", "{} paragraphs of each source"): lambda: [
         in_words(int(constant(EXPERIMENT / "warm_text.py", "PARAGRAPHS")))
     ],
-    ("src/elmore/recipes/elmore-en.toml", "on openly licensed text, {} minutes on one H200"): lambda: [minutes()],
-    ("src/elmore/recipes/elmore-en.toml", "the median norm of the gradients, {},"): lambda: gradient_norms()[:1],
-    ("src/elmore/recipes/small.toml", "# {} million parameters"): lambda: [parameters("small")],
-    ("src/elmore/recipes/medium.toml", "# {} million parameters"): lambda: [parameters("medium")],
-    ("src/elmore/recipes/original.toml", "recipe, {} million parameters"): lambda: [parameters("original")],
+    ("src/elmore/recipes/pretraining/elmore-en.toml", "on openly licensed text, {} minutes on one H200"): lambda: [
+        minutes()
+    ],
+    ("src/elmore/recipes/pretraining/elmore-en.toml", "the median norm of the gradients, {},"): lambda: (
+        gradient_norms()[:1]
+    ),
+    ("src/elmore/recipes/pretraining/small.toml", "# {} million parameters"): lambda: [parameters("small")],
+    ("src/elmore/recipes/pretraining/medium.toml", "# {} million parameters"): lambda: [parameters("medium")],
+    ("src/elmore/recipes/pretraining/original.toml", "recipe, {} million parameters"): lambda: [parameters("original")],
     (
         "experiments/tokenizer/README.md",
         "{} were scored: together they cost {} % fewer bits, less in {} texts and more in {}",

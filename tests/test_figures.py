@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-SHARED = ("kept_results.py", "tokenizer_figures.py")  # parts of figures.py
+SHARED = ("kept_results.py", "tokenizer_figures.py", "word_senses_figures.py")  # parts of figures.py
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
@@ -76,7 +76,7 @@ PAGES = [
 ]
 PAGES += [
     path.relative_to(ROOT).as_posix()
-    for pattern in ("docs/*.md", "experiments/*/README.md", "benchmarks/README.md", "src/elmore/recipes/*.toml")
+    for pattern in ("docs/*.md", "experiments/*/README.md", "benchmarks/README.md", "src/elmore/recipes/*/*.toml")
     for path in sorted(ROOT.glob(pattern))
 ]
 

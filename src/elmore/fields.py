@@ -1,9 +1,9 @@
 """Dataclasses from plain values, as JSON, TOML and the command line have them; one reader, one set of errors.
 
 A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
-`Mapping[str, X]`, another dataclass, a list or a Mapping of them, any of these `| None`, or Any. `checked_field` adds
-limits. What fields have to do with each other, a class checks itself in `__post_init__`; there it also calls
-`check_fields`, so that a value that Python code gave is held to the same as one from a file.
+`Mapping[str, X]`, `int | str`, another dataclass, a list or a Mapping of them, any of these `| None`, or Any.
+`checked_field` adds limits. What fields have to do with each other, a class checks itself in `__post_init__`; there it
+also calls `check_fields`, so that a value that Python code gave is held to the same as one from a file.
 """
 
 import math
@@ -176,6 +176,8 @@ def _converted(kind: Any, value: Any) -> Any:
         or (origin is Literal and isinstance(value, str) and value in parts)
     ):
         return value
+    if origin is Union:
+        return _converted(type(value) if type(value) in parts else str, value)
     if kind is float and type(value) in (int, float) and math.isfinite(float(value)):
         return float(value)
     if kind is int and type(value) is int:
@@ -204,6 +206,8 @@ def _in_words(kind: Any) -> str:
         return "a table" if parts[1] is Any else f"a table, each of it {_in_words(parts[1])}"
     if is_dataclass(kind):
         return "a table of fields"
+    if origin is Union:
+        return " or ".join(map(_in_words, parts))
     names: Mapping[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     return names[kind]
 
@@ -211,9 +215,10 @@ def _in_words(kind: Any) -> str:
 def _without_none(kind: Any) -> tuple[Any, bool]:
     """The type of a field that may be None without that, and whether it may."""
     parts = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    # Of several types one value would have several readings.
-    (inner,) = (part for part in parts if part is not type(None))
-    return inner, len(parts) > 1
+    inner = [part for part in parts if part is not type(None)]
+    # Of several types one value could have several readings; a number and a string cannot be taken for each other.
+    assert len(inner) == 1 or set(inner) == {int, str}
+    return inner[0] if len(inner) == 1 else Union[int, str], len(inner) < len(parts)  # noqa: UP007  # a type as a value
 
 
 def _limits(declared: Field[Any]) -> Limits:

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,18 +53,19 @@ def override(recipe: R, changes: Mapping[str, Any]) -> R:
     return _merged(type(recipe), values, base=recipe)
 
 
-def recipe_names() -> list[str]:
-    """The recipes that come with Elmore.
+def recipe_names(kind: type) -> list[str]:
+    """The recipes of this kind that come with Elmore.
 
-    >>> recipe_names()
+    >>> from elmore.pretraining.recipe import Recipe
+    >>> recipe_names(Recipe)
     ['elmore-en', 'fine-tuning', 'medium', 'original', 'small', 'tiny']
     """
-    folder = resources.files("elmore") / "recipes"
+    folder = _shipped(kind)
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
 
 def _read_recipe(name: str | Path, kind: type[R], *, seen: tuple[str, ...]) -> R:
-    values = _read_toml(name)
+    values = _read_toml(name, kind)
     with error_context(name):
         base = values.pop("base", None)
         if base is None:
@@ -85,13 +87,18 @@ def _merged(kind: type[R], values: Mapping[str, Any], *, base: R | None = None) 
     return read_fields(kind, values, base=base)
 
 
-def _read_toml(name: str | Path) -> dict[str, Any]:
-    shipped = resources.files("elmore") / "recipes" / f"{name}.toml"
+def _shipped(kind: type) -> Traversable:
+    """The folder with the recipes of a kind that come with Elmore; a kind names it as `shipped_in`."""
+    return resources.files("elmore") / "recipes" / str(getattr(kind, "shipped_in", ""))
+
+
+def _read_toml(name: str | Path, kind: type) -> dict[str, Any]:
+    shipped = _shipped(kind) / f"{name}.toml"
     try:
         content = shipped.read_bytes() if "/" not in str(name) and shipped.is_file() else Path(name).read_bytes()
     except OSError as error:
         raise NotFound(
-            f"{name}: {error.strerror}; recipes that come with Elmore: {', '.join(recipe_names())}"
+            f"{name}: {error.strerror}; recipes that come with Elmore: {', '.join(recipe_names(kind))}"
         ) from None
     with error_context(name):
         try:

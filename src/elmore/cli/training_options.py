@@ -31,9 +31,10 @@ def recipe_option(help: str, *, default: str) -> Decorator:  # noqa: A002 (as op
 
 def complete_recipe(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The recipes inside whose names begin so; where there is none, files."""
+    from elmore.pretraining.recipe import Recipe
     from elmore.recipe import recipe_names
 
-    names = [name for name in recipe_names() if name.startswith(incomplete)]
+    names = [name for name in recipe_names(Recipe) if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 

@@ -7,7 +7,7 @@ user asked for by name stays as it is, or is refused.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from elmore.config import SMALL, ModelConfig
 from elmore.fields import check_fields, checked_field
@@ -47,6 +47,8 @@ class Training:
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """A model's shape and how to train it; `elmore.recipe.read_recipe("small", Recipe)` reads one."""
+
+    shipped_in: ClassVar[str] = "pretraining"  # a folder of elmore/recipes
 
     model: ModelConfig = SMALL
     training: Training = Training()
