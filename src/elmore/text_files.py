@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader, RawIOBase
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, cast
 
 from elmore.errors import ElmoreError, InputError, MissingExtra, NotFound
@@ -62,6 +62,19 @@ def total_bytes(paths: Iterable[str | Path]) -> int | None:
     """
     files = [Path(path) for path in paths]
     return sum(file.stat().st_size for file in files) if all(file.is_file() for file in files) else None
+
+
+PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
+
+
+def unpacked_suffix(path: str | Path) -> str:
+    """The suffix that tells what is in a file, in small letters, without the one that tells how it is packed.
+
+    >>> unpacked_suffix("train.CSV.gz"), unpacked_suffix("train.csv"), unpacked_suffix("-")
+    ('.csv', '.csv', '')
+    """
+    name = PurePath(path)
+    return (name.with_suffix("") if name.suffix.lower() in PACKED_SUFFIXES else name).suffix.lower()
 
 
 def name_of(path: str | Path) -> str:

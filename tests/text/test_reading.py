@@ -227,6 +227,29 @@ def test_where_the_first_column_counts_the_second_has_the_word(file):
     assert sentences(file("1 CD\nMay NNP\n", "b.conll"))[0].words == ["1", "May"]
 
 
+def test_a_sentence_that_is_a_number_does_not_turn_the_columns_round(file):
+    # One such sentence alone would look as if its first column numbered its words.
+    found = sentences(file("1 CD\n\nMay NNP\n\n1 CD\n2 CD\n", "a.conll"))
+    assert [sentence.words for sentence in found] == [["1"], ["May"], ["1", "2"]]
+
+
+def test_words_that_are_numbered_no_longer_are_an_error(file):
+    content = "1\tEr\n2\tgeht\n\n" * 100 + "Ja\t_\n"
+    with pytest.raises(InputError, match=r"a\.conll, line 301: column 1 numbers the words of the sentences before"):
+        sentences(file(content, "a.conll"))
+
+
+def test_a_word_in_columns_may_hold_a_no_break_space(file):
+    (found,) = sentences(file("8\u00a01/2 CD\n\u00a0 SP\n\u00a0\n", "a.conll"))
+    assert found.words == ["8\u00a01/2", "\u00a0", "\u00a0"]
+
+
+def test_every_word_of_a_column_file_knows_its_line():
+    lines = ["# sent_id = x", "1\ta\t_", "2-3\tb\t_", "2\tb\t_", "3\tc\t_"]
+    (found,) = column_sentences(enumerate(lines, start=1), name="x")
+    assert (found.line, found.word_lines, found.word_column) == (1, (2, 4, 5), 1)
+
+
 def test_where_the_third_column_counts_the_fourth_has_the_word(file):
     rows = ["bc/x 0 0 Go VB * -", "bc/x 0 1 on RP * -", "", "bc/x 0 0 . . * -", "", "#end document"]
     path = file("\n".join(["#begin document (bc/x); part 000", *rows]), "a.conll")

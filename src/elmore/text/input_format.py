@@ -1,7 +1,9 @@
 """The formats that text comes in, and which of them the name of a file tells. `reading` says what each of them is."""
 
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Literal
+
+from elmore.text_files import unpacked_suffix
 
 InputFormat = Literal["text", "tokenized", "conllu", "conll", "fasta"]
 CorpusFormat = Literal["text", "tokenized", "fasta"]  # of text to train on
@@ -13,9 +15,7 @@ def format_of(path: str | Path) -> InputFormat:
     >>> format_of("train.conllu.gz"), format_of("proteins.fa"), format_of("-")
     ('conllu', 'fasta', 'text')
     """
-    name = PurePath(path)
-    suffix = (name.with_suffix("") if name.suffix.lower() in (".gz", ".xz", ".bz2", ".zst") else name).suffix.lower()
-    return _FORMATS.get(suffix, "text")
+    return _FORMATS.get(unpacked_suffix(path), "text")
 
 
 _FORMATS: dict[str, InputFormat] = {
