@@ -1,0 +1,57 @@
+"""A word's vector from its characters, learned with the task.
+
+    vector[f] = relu(max over places p of the word of filter f at the characters around p)
+
+Ma and Hovy, 2016, with ReLU. This is a small part of a task's own model, beside its word vectors; the word encoder of
+the biLM is another thing (`elmore.network.word_encoder`), in which padding takes part as in its training.
+
+W distinct words, C characters of the longest, B sentences, T tokens, F filters.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class CharacterCnn(nn.Module):
+    """Vectors of a batch's words; each distinct word is encoded once.
+
+    Characters are numbers from 1 on; 0 is padding, at the end of a word. A filter is put at every character of a word,
+    and beyond both of its ends sees zeros: so it can tell a first and a last character, and a word may be shorter than
+    it. A word without characters is a vector of zeros. `filters` are pairs of width and number.
+
+    >>> cnn = CharacterCnn(num_characters=100)
+    >>> words = torch.tensor([[5, 9, 2], [7, 0, 0]])  # two distinct words
+    >>> cnn(words, torch.tensor([[0, 1, 0, 0]])).shape  # which stand in a sentence of four
+    torch.Size([1, 4, 128])
+    """
+
+    def __init__(
+        self, num_characters: int, *, character_dim: int = 16, filters: Sequence[tuple[int, int]] = ((3, 128),)
+    ) -> None:
+        super().__init__()
+        self.output_dim = sum(number for _, number in filters)
+        self.widths = [width for width, _ in filters]
+        self.characters = nn.Embedding(num_characters, character_dim, padding_idx=0)
+        self.convolutions = nn.ModuleList(nn.Conv1d(character_dim, number, width) for width, number in filters)
+        bound = (3 / character_dim) ** 0.5
+        nn.init.uniform_(self.characters.weight.detach()[1:], -bound, bound)
+
+    def forward(self, words: Tensor, index: Tensor) -> Tensor:  # (W, C), (B, T) -> (B, T, F)
+        """The vector of the word that stands at each token, as `index` into `words` has it."""
+        # As encoded[index], whose gradients would be added up in any order.
+        return nn.functional.embedding(index, self.encode(words))
+
+    def encode(self, words: Tensor) -> Tensor:  # (W, C) -> (W, F)
+        """The vectors of distinct words."""
+        if words.shape[1] == 0:
+            words = nn.functional.pad(words, (0, 1))
+        x = self.characters(words).transpose(1, 2)  # (W, size of a character, C)
+        padding = (words == 0).unsqueeze(1)
+        features = []
+        for convolution, width in zip(self.convolutions, self.widths, strict=True):
+            around = nn.functional.pad(x, ((width - 1) // 2, width // 2))
+            responses = convolution(around).masked_fill(padding, -torch.inf)  # (W, filters of this width, C)
+            features.append(responses.max(dim=2).values)
+        return torch.relu(torch.cat(features, dim=1))

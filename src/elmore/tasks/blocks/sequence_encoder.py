@@ -1,0 +1,104 @@
+"""Recurrent networks that read a batch of sentences in both directions, each sentence as if it were alone.
+
+B sentences, T tokens, D size of what is read, H units in each direction.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from elmore.tasks.blocks.dropout import VariationalDropout
+
+
+class _BiRnn(nn.Module):
+    """Layers of a recurrent network in both directions, with variational dropout on the input of each.
+
+    `rnn` is torch's module; `gates` the number of blocks in its matrices.
+    """
+
+    def __init__(
+        self, rnn: type[nn.LSTM | nn.GRU], gates: int, input_dim: int, hidden: int, layers: int, input_dropout: float
+    ) -> None:
+        super().__init__()
+        self.output_dim = 2 * hidden
+        sizes = [input_dim] + [self.output_dim] * (layers - 1)
+        # One module for each layer: a module of several has no place for variational dropout between them.
+        self.layers = nn.ModuleList(rnn(size, hidden, batch_first=True, bidirectional=True) for size in sizes)
+        self.dropout = VariationalDropout(input_dropout)
+        for layer in self.layers:
+            _initialize(layer, gates)
+
+    def forward(self, x: Tensor, lengths: Sequence[int] | Tensor) -> Tensor:  # (B, T, D), B -> (B, T, 2 H)
+        """The states of the last layer at each token, forward then backward; zeros at padding.
+
+        `lengths` are Python's numbers, or a tensor on the CPU: to ask a GPU for them is to wait for it.
+        """
+        counts = torch.as_tensor(lengths, dtype=torch.int64)
+        assert counts.device.type == "cpu", "lengths must be on the CPU"
+        assert len(counts) == len(x), "lengths are of another number of sentences"
+        assert not (counts > x.shape[1]).any(), "lengths are of longer sentences"
+        if x.shape[1] == 0:
+            return x.new_zeros(len(x), 0, self.output_dim)
+        if (counts > 0).all():
+            return self._read(x, counts)
+        # Torch packs no empty sentence, so of those a place of padding is read, and forgotten.
+        empty = (counts == 0).to(x.device).view(-1, 1, 1)
+        return self._read(x, counts.clamp_min(1)).masked_fill(empty, 0)
+
+    def _read(self, x: Tensor, counts: Tensor) -> Tensor:
+        def pack(padded: Tensor) -> PackedSequence:
+            return pack_padded_sequence(padded, counts, batch_first=True, enforce_sorted=False)
+
+        def pad(packed: PackedSequence) -> Tensor:
+            return pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0]
+
+        drops = self.training and self.dropout.probability > 0
+        packed = pack(self.dropout(x))
+        for number, layer in enumerate(self.layers):
+            if number and drops:
+                packed = pack(self.dropout(pad(packed)))
+            packed, _ = layer(packed)
+        return pad(packed)
+
+
+class BiLstm(_BiRnn):
+    """Layers of LSTMs in both directions.
+
+    Recurrent weights begin orthogonal, input weights after Glorot and Bengio, 2010, gate by gate; the bias of the
+    forget gate begins at 1, every other at 0.
+
+    >>> BiLstm(4, 3, layers=2)(torch.ones(2, 5, 4), [5, 1]).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(self, input_dim: int, hidden: int, *, layers: int = 1, input_dropout: float = 0.0) -> None:
+        super().__init__(nn.LSTM, 4, input_dim, hidden, layers, input_dropout)
+        for name, parameter in self.named_parameters():
+            # Torch has two biases, which are added: one of them holds the 1. Its gates are input, forget, cell, output.
+            if "bias_ih" in name:
+                nn.init.ones_(parameter.detach()[hidden : 2 * hidden])
+
+
+class BiGru(_BiRnn):
+    """Layers of gated recurrent units in both directions; recurrent and input weights begin as `BiLstm`'s.
+
+    >>> BiGru(4, 3)(torch.ones(2, 5, 4), [5, 0]).shape
+    torch.Size([2, 5, 6])
+    """
+
+    def __init__(self, input_dim: int, hidden: int, *, layers: int = 1, input_dropout: float = 0.0) -> None:
+        super().__init__(nn.GRU, 3, input_dim, hidden, layers, input_dropout)
+
+
+def _initialize(rnn: nn.Module, gates: int) -> None:
+    for name, parameter in rnn.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(parameter)
+            continue
+        for gate in parameter.detach().chunk(gates):
+            if name.startswith("weight_hh"):
+                nn.init.orthogonal_(gate)
+            else:
+                nn.init.xavier_uniform_(gate)
