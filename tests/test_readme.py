@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/layers.md", "docs/migrating.md", "docs/pretraining.md", "docs/text.md"]
+PAGES = ["README.md", "docs/layers.md", "docs/migrating.md", "docs/pretraining.md", "docs/tasks.md", "docs/text.md"]
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -74,7 +74,9 @@ def check_python(block: Block, names: dict[str, object], page: str) -> None:
     assert not complaints, "".join(complaints)
 
 
-@pytest.mark.parametrize("page", [*PAGES, "docs/architecture.md", "CONTRIBUTING.md", "SECURITY.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "docs/architecture.md", "docs/comparing.md", "CONTRIBUTING.md", "SECURITY.md"]
+)
 def test_every_link_leads_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from elmore.version import __version__
 
 if TYPE_CHECKING:
+    from elmore import tasks
     from elmore.config import ModelConfig
     from elmore.corpus.corpus import Corpus
     from elmore.corpus.prepare import prepare
@@ -46,6 +47,7 @@ __all__ = [
     "pretrain",
     "substitutes",
     "surprisal",
+    "tasks",
 ]
 
 # Loaded on first use: importing elmore takes milliseconds and does not import torch.
@@ -70,6 +72,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "tasks":
+        return import_module("elmore.tasks")
     if name not in _HOMES:
         raise AttributeError(f"module 'elmore' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -37,6 +37,10 @@ DIFFERENT = {
     "--json": "what is printed differs",
     "--seed": "of the choice of documents, or of a training",
     "--batch-size": "sentences at most, or rows that each carry a state",
+    "--recipe": "of pre-training, or of a task",
+    "--resume": "a run's folder, or whether to go on in the output's",
+    "--elmo": "the biLM to train with, or where that of a trained model lies",
+    "--layers": "of vectors, or variants to compare",
     "--state": "the same choices; what carrying means is the verb's",
 }
 

@@ -28,6 +28,10 @@ VERBS = {
     "perplexity": "Tell how well a model predicts TEXT, by the full softmax.",
     "surprisal": "Write how surprising every word of TEXT is, in bits.",
     "substitutes": "Tell which words a model would put in a place of a sentence.",
+    "train": "Train a model for TASK, with ELMo or without.",
+    "evaluate": "Score MODEL on FILE, as its task is scored.",
+    "predict": "Label the text of FILE, line by line.",
+    "compare": "Train TASK's model with ELMo and without, and tell what ELMo is worth.",
     "completion": "Print the script by which a shell completes verbs, options and names.",
 }
 

@@ -1,0 +1,31 @@
+"""`elmore evaluate`: the official score of a task model on labelled files."""
+
+import json
+from pathlib import Path
+
+import click
+
+from elmore.cli.command import FILE, argument, option, verb
+from elmore.cli.model_options import chosen_device, device_option
+from elmore.cli.task_options import trained_bilm_option, trained_model_argument
+from elmore.cli.verbosity import Verbosity
+
+
+@verb()
+@trained_model_argument
+@argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...", help="Labelled examples, as for training.")
+@trained_bilm_option
+@option("--json", "as_json", is_flag=True, help="One object of JSON.")
+@device_option
+def evaluate(
+    verbosity: Verbosity, *, model: Path, files: tuple[Path, ...], elmo: str | None, as_json: bool, device: str | None
+) -> None:
+    """Score MODEL on FILE, as its task is scored."""
+    from elmore.tasks.trained_model import load
+
+    score = load(model, elmo=elmo, device=chosen_device(device, verbosity)).evaluate(files)
+    if as_json:
+        click.echo(json.dumps({"metric": score.metric, "value": score.value, **score.parts}))
+    else:
+        click.echo(score.table)
+        click.echo(f"{score.metric} {score.value:.2f}")

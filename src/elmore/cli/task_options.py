@@ -1,0 +1,38 @@
+"""The options by which verbs about tasks are told what to train on, with which biLM."""
+
+import click
+from click.shell_completion import CompletionItem
+
+from elmore.cli.command import COMPUTING, FILE, argument, option
+from elmore.cli.model_options import complete_model
+
+DATA = "Data"
+
+
+def complete_task(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The tasks whose names begin so."""
+    from elmore.tasks.table import TASKS
+
+    return [CompletionItem(name, help=task.summary) for name, task in TASKS.items() if name.startswith(incomplete)]
+
+
+task_argument = argument(
+    "task", metavar="TASK", shell_complete=complete_task, help="ner, pos, sentiment, classify, wsd or wic."
+)
+train_option = option(
+    "--train", type=FILE, multiple=True, required=True, metavar="FILE", panel=DATA, help="Examples to learn from."
+)
+dev_option = option(
+    "--dev", type=FILE, multiple=True, required=True, metavar="FILE", panel=DATA, help="Examples to choose by."
+)
+task_recipe_option = option("--recipe", metavar="NAME|FILE", help="A TOML file instead of the task's own recipe.")
+bilm_option = option("--elmo", metavar="MODEL", shell_complete=complete_model, help="The biLM; without one, elmore-en.")
+cache_option = option(
+    "--cache", type=FILE, metavar="FOLDER", panel=COMPUTING, help="Keep ELMo's vectors here, for other trainings."
+)
+
+# Of a trained model: `elmore predict MODEL --elmo BILM`.
+trained_model_argument = argument("model", type=FILE, metavar="MODEL", help="A folder that `elmore train` wrote.")
+trained_bilm_option = option(
+    "--elmo", metavar="MODEL", shell_complete=complete_model, help="Its biLM, if it lies elsewhere now."
+)

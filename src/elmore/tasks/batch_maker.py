@@ -1,0 +1,70 @@
+"""Examples become batches on a device, and batches predictions: what training, scoring and predicting share."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import torch
+
+from elmore.tasks.joint_elmo import JointElmo
+from elmore.tasks.layer_cache import LayerCache, LayerSource
+from elmore.tasks.task import Batch, Predictor, Task
+from elmore.tasks.token_inputs import TokenInputs
+from elmore.tasks.token_vocabulary import TokenVocabulary
+from elmore.text.batch import bucket_by_length
+
+E = TypeVar("E")
+P = TypeVar("P")
+
+TOKENS_AT_ONCE = 4096  # when predicting
+
+
+@dataclass(frozen=True)
+class BatchMaker(Generic[E]):
+    """Numbers tokens, and brings the layers of a frozen biLM along."""
+
+    task: Task[E, Any]
+    vocabulary: TokenVocabulary
+    device: torch.device
+    layers: LayerSource | None = None  # of a frozen biLM
+    joint: JointElmo | None = None  # a biLM that is trained with the task, and part of the model
+
+    def batch(self, examples: Sequence[E]) -> Batch[E]:
+        """These examples, on the device."""
+        columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
+        inputs = []
+        for sentences in columns:
+            layers = None if self.layers is None else self.layers.layers(sentences)
+            inputs.append(TokenInputs.of(sentences, self.vocabulary, layers).to(self.device))
+        return Batch(examples, tuple(inputs))
+
+    def read_ahead(self, examples: Sequence[E]) -> None:
+        """Have the layers of all these in the cache, if there is one."""
+        if isinstance(self.layers, LayerCache):
+            sentences = [tokens for example in examples for tokens in self.task.sentences(example)]
+            self.layers.add(sentences, show_progress_bar=None)
+
+    def predict(
+        self, model: Predictor[E, P], examples: Sequence[E], *, precision: Literal["float32", "bfloat16"] = "float32"
+    ) -> list[P]:
+        """The model's predictions, in the order of the examples, whatever is batched with what."""
+        model.eval()
+        predictions: list[P | None] = [None] * len(examples)
+        with torch.inference_mode(), self.autocast(precision):
+            for numbers in self.groups(examples):
+                found = model.predict(self.batch([examples[number] for number in numbers]))
+                for number, prediction in zip(numbers, found, strict=True):
+                    predictions[number] = prediction
+        return predictions  # type: ignore[return-value]  # each has its own by now
+
+    def groups(self, examples: Sequence[E]) -> Iterator[list[int]]:
+        """The numbers of examples of like length, which make a batch with little padding."""
+        lengths = (max((len(tokens) for tokens in self.task.sentences(example)), default=0) + 1 for example in examples)
+        return iter(bucket_by_length(lengths, tokens=TOKENS_AT_ONCE))
+
+    def autocast(self, precision: Literal["float32", "bfloat16"]) -> AbstractContextManager[object]:
+        """Mixed precision, which a GPU gains by."""
+        if precision == "float32" or self.device.type != "cuda":
+            return nullcontext()
+        return torch.autocast("cuda", torch.bfloat16)

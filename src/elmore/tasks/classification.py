@@ -1,0 +1,142 @@
+"""What classifiers of texts share: a text with a label, the model, and what a user gets.
+
+The model is the biattentive classification network of McCann et al., 2017, as Peters et al., 2018, A.8, have it.
+B texts, K classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmore.errors import InputError
+from elmore.fields import checked_field
+from elmore.tasks.blocks.biattentive_classifier import BiattentiveClassifier, ClassifierDropout
+from elmore.tasks.metrics.accuracy import accuracy
+from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.recipe import TaskOptions
+from elmore.tasks.task import Batch, Labels, TaskModel, TextCutter
+from elmore.tasks.token_embedder import TokenEmbedder
+from elmore.tasks.token_inputs import TokenInputs
+
+
+class LabeledTokens(NamedTuple):
+    """A text as tokens, and its label."""
+
+    tokens: Sequence[str]
+    label: str = ""
+    place: str = ""  # file and line, for complaints
+
+
+class PredictedLabel(NamedTuple):
+    """The most probable label, and the probability of each."""
+
+    label: str
+    probabilities: Sequence[float]  # in the order of the model's labels
+
+
+@dataclass(frozen=True)
+class ClassifiedText:
+    """A text, its label, and how probable each label is."""
+
+    text: str
+    label: str
+    probabilities: dict[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.label}\t{self.probabilities[self.label]:.3f}\t{self.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(TaskOptions):
+    """[task] of a classifier of texts."""
+
+    hidden: int = checked_field(300, at_least=1)
+    output_dims: tuple[int, ...] = (1200, 600)  # hidden layers of the output network
+    maxout: bool = False  # instead of ReLU there
+    input_dropout: float = checked_field(0.25, at_least=0, at_most=0.95)
+    feed_forward_dropout: float = checked_field(0.25, at_least=0, at_most=0.95)
+    pooled_dropout: float = checked_field(0.1, at_least=0, at_most=0.95)
+    output_dropout: float = checked_field(0.2, at_least=0, at_most=0.95)
+
+
+class TextClassifier(TaskModel[LabeledTokens, PredictedLabel]):
+    """One label for a text."""
+
+    def __init__(self, options: ClassifierOptions, labels: Sequence[str], embedder: TokenEmbedder) -> None:
+        super().__init__()
+        self.embedder = embedder
+        self.labels = tuple(labels)
+        self._numbers = {label: number for number, label in enumerate(labels)}
+        self.classifier = BiattentiveClassifier(
+            embedder.input_dim,
+            len(labels),
+            extra_dim=embedder.output_dim,
+            hidden=options.hidden,
+            output_dims=options.output_dims,
+            maxout=options.maxout,
+            dropout=ClassifierDropout(
+                options.input_dropout, options.feed_forward_dropout, options.pooled_dropout, options.output_dropout
+            ),
+        )
+
+    def loss(self, batch: Batch[LabeledTokens]) -> Tensor:
+        (inputs,) = batch.inputs
+        gold = torch.tensor([self._numbers[example.label] for example in batch.examples], device=inputs.mask.device)
+        return torch.nn.functional.cross_entropy(self._logits(inputs).float(), gold) + self.embedder.penalty()
+
+    def predict(self, batch: Batch[LabeledTokens]) -> list[PredictedLabel]:
+        (inputs,) = batch.inputs
+        probabilities = self._logits(inputs).float().softmax(dim=-1).tolist()
+        return [PredictedLabel(self.labels[max(range(len(row)), key=row.__getitem__)], row) for row in probabilities]
+
+    def _logits(self, inputs: TokenInputs) -> Tensor:  # (B, K)
+        vectors = self.embedder(inputs)
+        logits: Tensor = self.classifier(vectors.input, inputs.mask, inputs.lengths, vectors.output)
+        return logits
+
+
+def labels(examples: Sequence[LabeledTokens], options: ClassifierOptions) -> Labels:  # noqa: ARG001  # as in every task
+    found = sorted({example.label for example in examples})
+    if len(found) < 2:
+        raise InputError(f"the training data has one label, {found[0]!r}; there is nothing to tell apart")
+    return {"labels": found}
+
+
+def check(examples: Sequence[LabeledTokens], known: Labels) -> None:
+    """Refuse texts with labels that the training data did not have."""
+    for example in examples:
+        if example.label not in known["labels"]:
+            raise InputError(
+                f"{example.place}: the label {example.label!r} is not in the training data, which has "
+                f"{', '.join(known['labels'])}"
+            )
+
+
+def build(options: ClassifierOptions, known: Labels, embedder: TokenEmbedder) -> TextClassifier:
+    return TextClassifier(options, known["labels"], embedder)
+
+
+def score(examples: Sequence[LabeledTokens], predictions: Sequence[PredictedLabel]) -> Score:
+    return accuracy([example.label for example in examples], [prediction.label for prediction in predictions])
+
+
+def counts(example: LabeledTokens, prediction: PredictedLabel) -> Counts:
+    return Counts(gold=1, found=1, correct=int(example.label == prediction.label))
+
+
+def parse(text: str, cutter: TextCutter) -> list[LabeledTokens]:
+    return [LabeledTokens(cutter.tokens(text).tokens)]
+
+
+def result(
+    text: str,
+    examples: Sequence[LabeledTokens],  # noqa: ARG001
+    predictions: Sequence[PredictedLabel],
+    known: Labels,
+) -> ClassifiedText:
+    (prediction,) = predictions
+    shares = dict(zip(known["labels"], prediction.probabilities, strict=True))
+    return ClassifiedText(text, prediction.label, shares)

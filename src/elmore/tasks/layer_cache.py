@@ -1,0 +1,173 @@
+"""The layers of a frozen biLM, read once for a text and kept on disk.
+
+A training reads its text dozens of times, and a comparison trains dozens of models on it, but the layers of a frozen
+biLM stay the same. They lie in a folder for each biLM, token style and kind of number, in parts that are written whole
+or not at all; whoever needs sentences that are not there yet adds a part. Beyond a bound nothing more is kept, and
+what is missing is read again each time.
+
+T tokens, L layers, dim size of a biLM's vector.
+"""
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from filelock import FileLock
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.atomic_files import atomic_write_folder, make_folder
+from elmore.embedding.embedder import Embedder
+from elmore.embedding.encode_options import EncodeOptions
+from elmore.errors import InputWarning, count
+from elmore.progress import progress_bar
+from elmore.text.style import TokenStyle
+
+VECTORS, INDEX = "vectors.npy", "index.npz"
+DIGEST_BYTES = 16
+DEFAULT_BOUND = 8 * 2**30
+
+Tokens = Sequence[str]
+LayerDtype = Literal["float16", "float32"]
+
+
+class LayerSource(Protocol):
+    """Gives the layers of sentences."""
+
+    def layers(self, sentences: Sequence[Tokens]) -> list[Tensor]:
+        """(T, L, dim) for each sentence, in ordinary memory."""
+
+
+class LayerReader:
+    """Reads sentences with a frozen biLM whenever it is asked.
+
+    >>> reader = LayerReader(Embedder.from_pretrained("tiny-random"))
+    >>> [layers.shape for layers in reader.layers([["Why", "?"]])]  # tokens, layers, size
+    [torch.Size([2, 3, 32])]
+    """
+
+    def __init__(self, embedder: Embedder, *, token_style: TokenStyle = "moses", dtype: LayerDtype = "float16") -> None:
+        self.embedder = embedder
+        # Rounded alike in training and afterwards, so that what is predicted does not depend on what was cached.
+        self.options = EncodeOptions(layers="all", dtype=dtype, token_style=token_style)
+
+    def layers(self, sentences: Sequence[Tokens]) -> list[Tensor]:
+        return list(self.iterate(sentences))
+
+    def iterate(self, sentences: Sequence[Tokens]) -> Iterator[Tensor]:
+        """As `layers`, one by one."""
+        items = ((sentence, None) for sentence in sentences)
+        for chunk in self.embedder.encode_chunks(items, self.options):
+            for item in chunk:
+                yield item.vectors.swapaxes(0, 1)
+
+
+class LayerCache:
+    """Gives the layers of sentences, from disk where they are.
+
+    >>> import tempfile
+    >>> cache = LayerCache(LayerReader(Embedder.from_pretrained("tiny-random")), Path(tempfile.mkdtemp()))
+    >>> cache.add([["I", "took", "a", "bow"], ["Why", "?"]])
+    >>> [layers.shape for layers in cache.layers([["Why", "?"]])]  # tokens, layers, size
+    [torch.Size([2, 3, 32])]
+    """
+
+    def __init__(self, reader: LayerReader, folder: Path, *, bound: int = DEFAULT_BOUND) -> None:
+        self._reader = reader
+        model, options = reader.embedder.model, reader.options
+        about = f"{model.fingerprint()} {options.token_style} {options.dtype}"
+        self._folder = folder / hashlib.blake2b(about.encode(), digest_size=DIGEST_BYTES).hexdigest()
+        self._bound = bound  # bytes of all parts
+        self._dtype = np.dtype(str(options.dtype))
+        self._token_shape = (model.config.num_layers, model.config.dim)
+        self._places: dict[bytes, tuple[NDArray[np.floating], int, int]] = {}
+        self._opened: set[str] = set()
+        self._has_warned = False
+
+    def add(self, sentences: Iterable[Tokens], *, show_progress_bar: bool | None = False) -> None:
+        """Read and keep the layers of all sentences that are not there yet, as far as the bound allows."""
+        wanted = {_digest(sentence): sentence for sentence in sentences}
+        make_folder(self._folder)
+        # One process reads; those that train beside it find what they need when it is done.
+        with FileLock(self._folder / ".lock"):
+            self._open_parts()
+            missing = {digest: sentence for digest, sentence in wanted.items() if digest not in self._places}
+            kept = self._within_bound(missing)
+            if kept:
+                self._write_part(kept, show_progress_bar=show_progress_bar)
+                self._open_parts()
+
+    def layers(self, sentences: Sequence[Tokens]) -> list[Tensor]:
+        """(T, L, dim) for each sentence, in ordinary memory."""
+        found: list[Tensor | None] = []
+        for sentence in sentences:
+            place = self._places.get(_digest(sentence))
+            if place is None:
+                found.append(None)
+            else:
+                vectors, start, stop = place
+                # Copied, because the file's memory cannot be written to, and torch would say so.
+                found.append(torch.from_numpy(vectors[start:stop].copy()))
+        missing = [number for number, one in enumerate(found) if one is None]
+        for number, layers in zip(missing, self._reader.layers([sentences[number] for number in missing]), strict=True):
+            found[number] = layers
+        return [one for one in found if one is not None]
+
+    def _within_bound(self, missing: dict[bytes, Tokens]) -> dict[bytes, Tokens]:
+        """Of these sentences those for which there is room."""
+        bytes_per_token = math.prod(self._token_shape) * self._dtype.itemsize
+        room = self._bound - sum(file.stat().st_size for file in self._folder.glob(f"*/{VECTORS}"))
+        kept: dict[bytes, Tokens] = {}
+        for digest, sentence in missing.items():
+            room -= len(sentence) * bytes_per_token
+            if room < 0:
+                break
+            kept[digest] = sentence
+        if len(kept) < len(missing) and not self._has_warned:
+            self._has_warned = True
+            left = len(missing) - len(kept)
+            warnings.warn(
+                f"the layers of {count(left, 'sentence')} do not fit into the cache of {self._bound / 2**30:.1f} GiB, "
+                "and are computed anew each time they are read",
+                InputWarning,
+                stacklevel=3,
+            )
+        return kept
+
+    def _write_part(self, sentences: dict[bytes, Tokens], *, show_progress_bar: bool | None) -> None:
+        lengths = [len(sentence) for sentence in sentences.values()]
+        name = hashlib.blake2b(b"".join(sentences), digest_size=DIGEST_BYTES).hexdigest()
+        with atomic_write_folder(self._folder / name) as part:
+            shape = (sum(lengths), *self._token_shape)
+            vectors = np.lib.format.open_memmap(part / VECTORS, mode="w+", dtype=self._dtype, shape=shape)
+            place = 0
+            with progress_bar("reading with ELMo", show=show_progress_bar, total=len(lengths)) as progress:
+                for layers in self._reader.iterate(list(sentences.values())):
+                    vectors[place : place + len(layers)] = layers.numpy()
+                    place += len(layers)
+                    progress.advance(sentences=1, tokens=len(layers))
+            vectors.flush()
+            digests = np.frombuffer(b"".join(sentences), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+            np.savez(part / INDEX, digests=digests, lengths=np.array(lengths))
+
+    def _open_parts(self) -> None:
+        for part in sorted(self._folder.iterdir()):
+            if part.name.startswith(".") or part.name in self._opened:
+                continue
+            self._opened.add(part.name)
+            vectors = np.load(part / VECTORS, mmap_mode="r")
+            with np.load(part / INDEX) as index:
+                stops = np.cumsum(index["lengths"])
+                starts = stops - index["lengths"]
+                for digest, start, stop in zip(index["digests"], starts.tolist(), stops.tolist(), strict=True):
+                    self._places[digest.tobytes()] = (vectors, start, stop)
+
+
+def _digest(sentence: Tokens) -> bytes:
+    return hashlib.blake2b(json.dumps(list(sentence)).encode(), digest_size=DIGEST_BYTES).digest()

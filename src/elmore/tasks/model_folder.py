@@ -1,0 +1,111 @@
+"""A trained task model on disk: data only, which loads anywhere, with or without the biLM inside it.
+
+task.json           the task, its recipe, labels, token style, which biLM it needs, scores
+words.txt           the words that have vectors of their own, one a line
+model.safetensors   the weights
+elmo/               the biLM, where it was put inside, or was trained with the task
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from elmore.atomic_files import atomic_write_folder
+from elmore.errors import FormatError, NotFound, error_context
+from elmore.fields import check_fields, read_fields
+from elmore.formats.storage.container import open_container
+from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
+from elmore.model import Model, save
+from elmore.tasks.token_vocabulary import TokenVocabulary
+from elmore.text.style import TokenStyle
+from elmore.version import __version__
+
+ABOUT, WORDS, WEIGHTS, ELMO = "task.json", "words.txt", "model.safetensors", "elmo"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequiredBilm:
+    """The biLM that a task model was trained with."""
+
+    name: str  # or path, by which it was loaded
+    fingerprint: str
+    num_layers: int
+    dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskModelCard:
+    """All that is known of a task model beside its numbers: task.json."""
+
+    task: str
+    labels: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    token_style: TokenStyle
+    characters: str = ""
+    learnt_words: int = 0
+    lowercase: bool = False
+    vector_dim: int = 0  # of the file of word vectors it began with; 0: none
+    elmo: RequiredBilm | None = None
+    licence: str = ""
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    mixes: Mapping[str, Any] = field(default_factory=dict)  # learnt weights of the layers, by place, and gamma
+    training: Mapping[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+    written_by: str = f"elmore {__version__}"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True)
+class StoredTaskModel:
+    """A task model as plain data."""
+
+    card: TaskModelCard
+    words: tuple[str, ...]
+    tensors: Mapping[str, Tensor]
+    elmo: Path | None = None  # the biLM inside the folder, where there is one
+
+    @property
+    def vocabulary(self) -> TokenVocabulary:
+        card = self.card
+        return TokenVocabulary(self.words, card.learnt_words, tuple(card.characters), card.lowercase)
+
+
+def write_task_model(stored: StoredTaskModel, path: Path, *, bilm: Model | None = None) -> None:
+    """Write the folder whole or not at all; `bilm` goes inside."""
+    with atomic_write_folder(path, replaces=(ABOUT, WORDS, WEIGHTS, ELMO)) as folder:
+        (folder / ABOUT).write_text(
+            json.dumps(asdict(stored.card), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        (folder / WORDS).write_text("".join(f"{word}\n" for word in stored.words), encoding="utf-8", newline="\n")
+        write_tensors(stored.tensors, folder / WEIGHTS)
+        if bilm is not None:
+            save(bilm, folder / ELMO)
+
+
+def read_task_model(path: Path) -> StoredTaskModel:
+    """Read what `write_task_model` wrote; a run's folder leads to the model inside it."""
+    folder = path / "model" if not (path / ABOUT).is_file() and (path / "model" / ABOUT).is_file() else path
+    with error_context(path):
+        if not folder.is_dir():
+            raise NotFound("no such folder; a task model is what elmore train writes")
+        if not (folder / ABOUT).is_file():
+            raise NotFound(f"has no {ABOUT}; a task model is what elmore train writes")
+        try:
+            values = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            words = tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")[:-1])
+        except (OSError, ValueError) as error:
+            raise FormatError(f"cannot be read ({error}); train the model anew, or fetch it again") from None
+        with error_context(ABOUT):
+            card = read_fields(TaskModelCard, values, error=FormatError)
+            if card.format > FORMAT:
+                raise FormatError(f"has format {card.format}, of a newer elmore; this one reads up to {FORMAT}")
+        inside = folder / ELMO
+        tensors = read_tensors(open_container(folder), WEIGHTS)
+        return StoredTaskModel(card, words, tensors, inside if inside.is_dir() else None)

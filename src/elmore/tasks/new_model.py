@@ -1,0 +1,116 @@
+"""A task's model put together: vocabulary, word vectors, mixes of a biLM's layers, and the task's own part on top.
+
+New ones are made from a recipe and training examples; stored ones from what their folder holds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmore.embedding.embedder import Embedder
+from elmore.model import Model
+from elmore.tasks.batch_maker import BatchMaker
+from elmore.tasks.bilm import requirement_of
+from elmore.tasks.joint_elmo import JointElmo
+from elmore.tasks.layer_cache import LayerCache, LayerReader
+from elmore.tasks.model_folder import RequiredBilm
+from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.task import FittedModel, Labels, Task, TaskModel
+from elmore.tasks.token_embedder import BilmShape, TokenEmbedder
+from elmore.tasks.token_vocabulary import TokenVocabulary, build_vocabulary
+from elmore.text.style import TokenStyle
+from elmore.text.token_style_detection import detect_token_style
+
+E = TypeVar("E")
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssembledModel(Generic[E, P]):
+    """A model and all that it needs to read examples."""
+
+    task: Task[E, P]
+    recipe: TaskRecipe
+    model: TaskModel[E, P] | FittedModel[E, P]
+    embedder: TokenEmbedder
+    maker: BatchMaker[E]
+    labels: Labels
+    token_style: TokenStyle
+    required: RequiredBilm | None  # the biLM it belongs to
+
+
+def find_token_style(task: Task[E, P], recipe: TaskRecipe, examples: Sequence[E]) -> TokenStyle:
+    """The style of the data's tokens, as the recipe says, or as they look."""
+    if recipe.task.token_style != "auto":
+        return recipe.task.token_style
+    return detect_token_style([tokens for example in examples for tokens in task.sentences(example)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenSources:
+    """What the tokens of a model are made into vectors by."""
+
+    vocabulary: TokenVocabulary
+    vectors: NDArray[np.float32] | None  # of the words that came with one
+    token_style: TokenStyle
+    required: RequiredBilm | None = None
+    bilm: Model | None = None
+
+
+def new_model(
+    task: Task[E, P],
+    recipe: TaskRecipe,
+    labels: Labels,
+    examples: Sequence[E],
+    *,
+    bilm: Model | None,
+    token_style: TokenStyle,
+    cache: Path,
+    device: torch.device,
+) -> AssembledModel[E, P]:
+    """A model with first values, which follow from the recipe's seed."""
+    vocabulary, vectors = build_vocabulary((s for example in examples for s in task.sentences(example)), recipe.words)
+    required = None if bilm is None else requirement_of(bilm, recipe.elmo.model)
+    sources = TokenSources(
+        vocabulary=vocabulary, vectors=vectors, token_style=token_style, required=required, bilm=bilm
+    )
+    torch.manual_seed(recipe.training.seed)
+    return assemble(task, recipe, labels, sources, cache=cache, device=device)
+
+
+def assemble(
+    task: Task[E, P],
+    recipe: TaskRecipe,
+    labels: Labels,
+    sources: TokenSources,
+    *,
+    cache: Path | None,
+    device: torch.device,
+) -> AssembledModel[E, P]:
+    """Put a model together; the layers of a frozen biLM are kept in `cache`, if there is one."""
+    joint, layers = None, None
+    style, required = sources.token_style, sources.required
+    if sources.bilm is not None and recipe.elmo.training == "joint":
+        joint = JointElmo(sources.bilm, token_style=style, unfreeze_every=recipe.elmo.unfreeze_every)
+    elif sources.bilm is not None:
+        reader = LayerReader(Embedder(sources.bilm), token_style=style)
+        layers = reader if cache is None else LayerCache(reader, cache)
+    shape = None if required is None else BilmShape(required.num_layers, required.dim)
+    vocabulary = sources.vocabulary
+    embedder = TokenEmbedder(recipe.words, recipe.elmo, vocabulary, vectors=sources.vectors, bilm=shape, joint=joint)
+    model = task.build(recipe.task, labels, embedder).to(device)
+    return AssembledModel(
+        task=task,
+        recipe=recipe,
+        model=model,
+        embedder=embedder,
+        maker=BatchMaker(task, vocabulary, device, layers, joint),
+        labels=labels,
+        token_style=style,
+        required=required,
+    )

@@ -1,0 +1,124 @@
+"""What a task is: a reader, a model, a metric and a recipe, put together in one file for each task.
+
+E is the task's example, as its reader gives it; P what its model predicts for one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from torch import Tensor, nn
+
+from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.token_embedder import TokenEmbedder
+from elmore.tasks.token_inputs import TokenInputs
+
+E = TypeVar("E")
+P = TypeVar("P")
+Tokens = Sequence[str]
+Labels = Mapping[str, Any]  # plain JSON values
+
+
+class Dataset(NamedTuple, Generic[E]):
+    """The examples of some files, and what there is to say of them."""
+
+    examples: list[E]
+    notices: tuple[str, ...] = ()  # what was left out, how often, and why
+
+
+class Batch(NamedTuple, Generic[E]):
+    """Examples that are read together, and their token sequences: one for a tagger, two for a pair of sentences."""
+
+    examples: Sequence[E]
+    inputs: tuple[TokenInputs, ...]
+
+
+class Predictor(nn.Module, ABC, Generic[E, P]):
+    """What a task's model is once it has learnt, in whichever way."""
+
+    @abstractmethod
+    def predict(self, batch: Batch[E]) -> list[P]:
+        """What the model says of each example, without looking at its labels."""
+
+
+class TaskModel(Predictor[E, P]):
+    """A model that is trained by gradients, epoch after epoch."""
+
+    @abstractmethod
+    def loss(self, batch: Batch[E]) -> Tensor:
+        """() the loss of a batch, its mean over examples."""
+
+
+class Fit(NamedTuple):
+    """What came of fitting a model: the choices that were tried on the dev set, and the one that was taken."""
+
+    scores: Mapping[str, Score]
+    chosen: str
+
+
+class FittedModel(Predictor[E, P]):
+    """A model that needs no gradients: it reads the training examples once, and chooses by the dev set."""
+
+    @abstractmethod
+    def fit(
+        self,
+        train: Iterable[Batch[E]],
+        dev: Iterable[Batch[E]],
+        score: Callable[[Sequence[E], Sequence[P]], Score],
+    ) -> Generator[None, None, Fit]:
+        """Learn all there is to learn; yield after each batch, so that whoever waits can be told, or can stop.
+
+        A batch is read when it is asked for: what is not needed costs nothing. `score` is the task's.
+        """
+
+
+class TextCutter(Protocol):
+    """Cuts raw text as a task's data is cut; `predict` reads text through it."""
+
+    def sentences(self, text: str) -> list["CutSentence"]:
+        """The sentences of a text, as tokens with their places in it."""
+
+    def tokens(self, text: str) -> "CutSentence":
+        """A text as one sentence."""
+
+
+class CutSentence(NamedTuple):
+    """A sentence that was cut into tokens."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]]  # of each token, the characters [start, end) of the text
+
+
+class ReadExamples(Protocol[E]):
+    """A task's reader."""
+
+    def __call__(self, paths: Sequence[str | Path], options: Any, *, to_train: bool) -> Dataset[E]:
+        """Examples from files, as the options of [task] say; some tasks train on more than they are scored by."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(Generic[E, P]):
+    """All that the frame needs to know of a task."""
+
+    name: str
+    summary: str  # one line, for help
+    recipe: type[TaskRecipe]
+    read: "ReadExamples[E]"
+    # The token sequences of an example, each to be read by the biLM as a sentence.
+    sentences: Callable[[E], Sequence[Tokens]]
+    # What a model must know of the data it is trained on, such as all labels, as JSON values; [task] is the second.
+    labels: Callable[[Sequence[E], Any], Labels]
+    # Refuses examples with labels that the training data did not have.
+    check: Callable[[Sequence[E], Labels], None]
+    # A new model, from [task], the labels, and where tokens get their vectors.
+    build: Callable[[Any, Labels, TokenEmbedder], TaskModel[E, P] | FittedModel[E, P]]
+    score: Callable[[Sequence[E], Sequence[P]], Score]
+    # What the score of one example counts, for tests of significance; None where a score is no F1 and no accuracy.
+    counts: Callable[[E, P], Counts] | None = None
+    # Examples without labels from one raw text, for `predict`.
+    parse: Callable[[str, TextCutter], list[E]]
+    # What the user gets: a record with text, places and labels, made of all examples of one text.
+    result: Callable[[str, Sequence[E], Sequence[P], Labels], Any]

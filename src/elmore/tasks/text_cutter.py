@@ -1,0 +1,34 @@
+"""Raw text cut as a task's data is: into sentences, and those into tokens of its own style, with their places."""
+
+from dataclasses import dataclass
+
+from elmore.defaults import DEFAULT_LANGUAGE
+from elmore.tasks.task import CutSentence
+from elmore.text.splitting import split_text
+from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenStyle
+from elmore.text.token_style import tokenize_in_style
+
+
+@dataclass(frozen=True)
+class StyledTextCutter:
+    """Cuts text in one token style.
+
+    >>> StyledTextCutter("ud").tokens("I don't.")
+    CutSentence(tokens=['I', 'do', "n't", '.'], offsets=[(0, 1), (2, 4), (4, 7), (7, 8)])
+    """
+
+    token_style: TokenStyle
+    language: str = DEFAULT_LANGUAGE
+
+    def sentences(self, text: str) -> list[CutSentence]:
+        """The sentences of a text."""
+        style = TextStyle(tokenizer_version=TOKENIZER_VERSION, language=self.language)
+        found = []
+        for span in split_text(text, style=style):
+            tokens, offsets = self.tokens(text[span.start : span.end])
+            found.append(CutSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets]))
+        return found
+
+    def tokens(self, text: str) -> CutSentence:
+        """A text as one sentence."""
+        return CutSentence(*tokenize_in_style(text, self.token_style, language=self.language))

@@ -1,0 +1,264 @@
+"""From labelled examples to a task model: the door to training, for the command line and for Python alike."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from elmore.errors import FormatError, InputError, MissingExtra, error_context
+from elmore.fields import read_fields
+from elmore.model import Model, load
+from elmore.recipe import override, read_recipe
+from elmore.tasks.bilm import fine_tune, load_fine_tuned, requirement_of
+from elmore.tasks.events import Event, Finished, Opened, Told
+from elmore.tasks.fitting import fit_model
+from elmore.tasks.metrics.score import Score
+from elmore.tasks.model_folder import write_task_model
+from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
+from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.table import find_task
+from elmore.tasks.task import Dataset, FittedModel, Task
+from elmore.tasks.task_training import TaskTraining
+from elmore.tasks.trained_model import stored_model
+from elmore.text.style import TokenStyle
+from elmore.training.distributed import process_device
+from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.loss_curve import plot_log
+from elmore.training.run import TrainingRun
+from elmore.training.run_folder import RunFolder, StoredRun
+from elmore.training.settings import RunSettings
+
+CACHE, FINE_TUNING = "cache", "fine-tuning"  # in the run's folder
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def train(
+    task: str | Task[Any, Any],
+    folder: str | Path,
+    *,
+    train: Paths,
+    dev: Paths,
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None = None,
+    resume: bool = False,
+    cache: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> StoppableEvents[Event]:
+    """Train a task's model in a folder of its own; go through the events and it is done.
+
+    `recipe` is a recipe of the task, the name of one or a TOML file; without it the task's own. A mapping changes
+    single fields, as in {"elmo.where": "none", "training.seed": 3}. A run that goes on (`resume`) keeps its recipe.
+    `cache` is a folder for the layers of a frozen biLM, which several trainings may share; by default it lies in the
+    run's own folder and goes when the training has ended.
+
+    Nothing happens before the first event is asked for. `stop()` has the run save and end soon.
+    """
+    found = find_task(task) if isinstance(task, str) else task
+    request = _Request(
+        task=found,
+        folder=RunFolder(Path(folder)),
+        train=_paths(train),
+        dev=_paths(dev),
+        recipe=recipe,
+        resume=resume,
+        cache=None if cache is None else Path(cache),
+    )
+    return StoppableEvents(lambda stop_asked: _events(request, process_device(device), stop_asked))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What the caller of `train` wants."""
+
+    task: Task[Any, Any]
+    folder: RunFolder
+    train: Sequence[str | Path]
+    dev: Sequence[str | Path]
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None
+    resume: bool
+    cache: Path | None
+
+
+def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] | str | Path | None) -> TaskRecipe:
+    """The recipe that was asked for, whole; a mapping may name another one to begin with as "base"."""
+    if isinstance(recipe, TaskRecipe):
+        return recipe
+    changes = dict(recipe) if isinstance(recipe, Mapping) else {}
+    base = changes.pop("base", None) if isinstance(recipe, Mapping) else recipe
+    if isinstance(base, TaskRecipe):
+        return override(base, changes)
+    return override(read_recipe(base or task.name, task.recipe), changes)
+
+
+def _events(request: _Request, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    task, recipe = request.task, _recipe(request)
+    train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
+    examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
+    provenance = {"task": task.name, "train": _digest(train), "dev": _digest(dev)}
+    if request.folder.is_begun:
+        _check_same(request.folder, provenance)
+    # Before anything is written: data that cannot be learnt from leaves no folder behind.
+    labels = task.labels(train.examples, recipe.task)
+    task.check(dev.examples, labels)
+    settings = RunSettings(checkpoint_every=-(-len(examples) // recipe.training.batch_size))
+    request.folder.write(StoredRun(asdict(recipe), asdict(settings), provenance))
+    token_style = find_token_style(task, recipe, train.examples)
+    bilm = yield from _bilm(request, recipe, examples, token_style, device)
+    cache = request.cache or request.folder.path / CACHE
+    assembled = new_model(
+        task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
+    )
+    yield _opened(assembled, train, dev, examples=len(examples))
+    learnt: _Learnt | None
+    if isinstance(assembled.model, FittedModel):
+        learnt = yield from _fit(assembled, request, examples, dev.examples, stop_asked)
+    else:
+        assembled.maker.read_ahead([*examples, *dev.examples])
+        training = TaskTraining(assembled, train=examples, dev=dev.examples)
+        learnt = yield from _train(training, TrainingRun(training, request.folder, settings), stop_asked)
+    if learnt is not None:
+        yield _finish(learnt, assembled, request, bilm)
+
+
+class _Learnt(NamedTuple):
+    """What there is to say once a model has learnt; the model itself has it."""
+
+    score: Score
+    facts: dict[str, Any]  # for its card
+    epoch: int = 0  # the best; 0 where there are none
+
+
+def _train(
+    training: TaskTraining[Any, Any], run: TrainingRun, stop_asked: Callable[[], bool]
+) -> Generator[Event, None, _Learnt | None]:
+    """By gradients, in epochs."""
+    yield from run.events(stop_asked)
+    if not run.is_finished:
+        return None
+    epoch, epochs = training.stopping.best_evaluation, training.stopping.evaluations
+    facts = {"best_epoch": epoch, "epochs": epochs, "examples": training.examples}
+    return _Learnt(training.score_best(), facts, epoch)
+
+
+def _fit(
+    assembled: AssembledModel[Any, Any],
+    request: _Request,
+    train: Sequence[Any],
+    dev: Sequence[Any],
+    stop_asked: Callable[[], bool],
+) -> Generator[Event, None, _Learnt | None]:
+    """In one reading."""
+    # What is read but once is kept only where others may share it.
+    fit = yield from fit_model(assembled, train, dev, stop_asked, keep_layers=request.cache is not None)
+    if fit is None:
+        return None
+    scores = {choice: score.value for choice, score in fit.scores.items()}
+    return _Learnt(fit.scores[fit.chosen], {"examples": len(train), "dev_scores": scores, "chosen": fit.chosen})
+
+
+def _bilm(
+    request: _Request, recipe: TaskRecipe, examples: Sequence[Any], token_style: TokenStyle, device: torch.device
+) -> Generator[Told, None, Model | None]:
+    """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
+    options = recipe.elmo
+    if not options.is_used:
+        return None
+    bilm = load(options.model, device=device)
+    if options.training == "fine-tuned":
+        folder = request.folder.path / FINE_TUNING
+        sentences = [tokens for example in examples for tokens in request.task.sentences(example)]
+        for text in fine_tune(bilm, sentences, folder, options, token_style=token_style, device=device):
+            yield Told(text)
+        bilm = load_fine_tuned(folder, bilm, device=device)
+    return bilm
+
+
+def _opened(assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int) -> Opened:
+    options, required = assembled.recipe.elmo, assembled.required
+    where = "input and output" if options.where == "both" else options.where
+    return Opened(
+        task=assembled.task.name,
+        train=examples,
+        dev=len(dev.examples),
+        parameters=sum(parameter.numel() for parameter in assembled.model.parameters() if parameter.requires_grad),
+        elmo="without ELMo" if required is None else f"with {required.name}, {options.training}, at the {where}",
+        token_style=assembled.token_style,
+        notices=(*train.notices, *dev.notices),
+    )
+
+
+def _recipe(request: _Request) -> TaskRecipe:
+    folder = request.folder
+    if not folder.is_begun:
+        if request.resume:
+            raise InputError(f"{folder.path}: no run to go on with; start one without --resume")
+        return resolve_recipe(request.task, request.recipe)
+    if not request.resume:
+        raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
+    if request.recipe:
+        raise InputError("a run that goes on keeps its recipe; leave it out, and all --section.field flags")
+    with error_context(folder.recipe):
+        return read_fields(request.task.recipe, folder.read().recipe, error=FormatError)
+
+
+def _read(task: Task[Any, Any], paths: Sequence[str | Path], recipe: TaskRecipe, *, to_train: bool) -> Dataset[Any]:
+    data = task.read(paths, recipe.task, to_train=to_train)
+    if not data.examples:
+        raise InputError(f"{', '.join(map(str, paths))}: no examples to train or to choose by")
+    return data
+
+
+def drawn(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
+    """A share of the examples, at least one, drawn by the seed, in their order; a larger share holds a smaller one."""
+    count = max(round(len(examples) * fraction), 1)
+    order = np.random.default_rng([seed, len(examples)]).permutation(len(examples))
+    return [examples[number] for number in sorted(order[:count].tolist())]
+
+
+def _digest(data: Dataset[Any]) -> str:
+    stored = json.dumps([list(example) for example in data.examples], default=str).encode()
+    return hashlib.blake2b(stored, digest_size=16).hexdigest()
+
+
+def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
+    known = folder.read().provenance
+    if known.get("task") != provenance["task"]:
+        raise InputError(f"{folder.path}: holds a run of the task {known.get('task')}, not {provenance['task']}")
+    for part in ("train", "dev"):
+        if known.get(part) != provenance[part]:
+            raise InputError(
+                f"{folder.path}: the --{part} data is not what this run was started with; give the same, or begin a "
+                "new run in another folder"
+            )
+
+
+def _finish(learnt: _Learnt, assembled: AssembledModel[Any, Any], request: _Request, bilm: Model | None) -> Finished:
+    """Write the best model, and draw the curve where there is one and it can be done."""
+    folder, score = request.folder, learnt.score
+    if bilm is not None and assembled.recipe.elmo.training == "joint":
+        # It is another one by now.
+        assembled = replace(assembled, required=requirement_of(bilm, assembled.recipe.elmo.model))
+    scores = {f"dev {score.metric}": score.value, **score.parts}
+    stored = stored_model(assembled, scores=scores, training=learnt.facts)
+    # A biLM that this training has changed is nowhere else.
+    is_own = bilm is not None and assembled.recipe.elmo.training != "frozen"
+    write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
+    if request.cache is None:
+        shutil.rmtree(folder.path / CACHE, ignore_errors=True)
+    curve: Path | None = None
+    if learnt.epoch:
+        with suppress(MissingExtra):
+            plot_log(folder.log, folder.curve)
+            curve = folder.curve
+    return Finished(folder.model, score, learnt.epoch, stored.card.mixes, curve)
+
+
+def _paths(paths: Paths) -> list[str | Path]:
+    return [paths] if isinstance(paths, str | Path) else list(paths)

@@ -1,0 +1,158 @@
+"""A trained task model, ready to use: predictions for raw text, scores for labelled files."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+
+from elmore.devices import choose_device
+from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.fields import read_fields
+from elmore.network.mix import LayerMix
+from elmore.tasks.bilm import load_required
+from elmore.tasks.metrics.score import Score
+from elmore.tasks.model_folder import StoredTaskModel, TaskModelCard, read_task_model
+from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
+from elmore.tasks.table import find_task
+from elmore.tasks.task import Task
+from elmore.tasks.text_cutter import StyledTextCutter
+
+E = TypeVar("E")
+P = TypeVar("P")
+TEXTS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class TrainedModel(Generic[E, P]):
+    """What `load` gives."""
+
+    assembled: AssembledModel[E, P]
+    card: TaskModelCard
+
+    @property
+    def task(self) -> Task[E, P]:
+        return self.assembled.task
+
+    def __repr__(self) -> str:
+        elmo = f", elmo={self.card.elmo.name!r}" if self.card.elmo else ""
+        return f"TrainedModel({self.card.task!r}{elmo})"
+
+    def predict(self, texts: Iterable[str]) -> list[Any]:
+        """One result for each text, with the text, its labels and where they stand."""
+        return list(self.predict_iter(texts))
+
+    def predict_iter(self, texts: Iterable[str]) -> Iterator[Any]:
+        """As `predict`, for a stream of any length."""
+        if isinstance(texts, str):
+            raise InputError("predict takes a list of texts; put the string into a list")
+        group: list[str] = []
+        for text in texts:
+            group.append(text)
+            if len(group) == TEXTS_AT_ONCE:
+                yield from self._predict_group(group)
+                group = []
+        yield from self._predict_group(group)
+
+    def _predict_group(self, texts: Sequence[str]) -> Iterator[Any]:
+        cutter = StyledTextCutter(self.card.token_style)
+        parsed = [self.task.parse(text, cutter) for text in texts]
+        found = iter(self.predict_examples([example for examples in parsed for example in examples]))
+        for text, examples in zip(texts, parsed, strict=True):
+            yield self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
+
+    def predict_examples(self, examples: Sequence[E]) -> list[P]:
+        """What the model says of examples as the task's reader gives them."""
+        return self.assembled.maker.predict(self.assembled.model, examples)
+
+    def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
+        """The task's official score on labelled files."""
+        files = [paths] if isinstance(paths, str | Path) else list(paths)
+        data = self.task.read(files, self.assembled.recipe.task, to_train=False)
+        if not data.examples:
+            raise InputError(f"{', '.join(map(str, files))}: no examples to score")
+        self.task.check(data.examples, self.card.labels)
+        return self.task.score(data.examples, self.predict_examples(data.examples))
+
+
+def load(
+    path: str | Path, *, elmo: str | None = None, device: str | torch.device | None = None
+) -> TrainedModel[Any, Any]:
+    """Load a trained task model: the folder of a run, or the model inside it.
+
+    `elmo` is where its biLM lies, if not where it was in training. A biLM that is not the one of training is refused.
+    """
+    stored = read_task_model(Path(path))
+    card = stored.card
+    with error_context(path):
+        task = find_task(card.task)
+        recipe = read_fields(task.recipe, card.recipe, error=FormatError)
+    chosen = choose_device(device)
+    bilm = None
+    if card.elmo is not None:
+        bilm = load_required(card.elmo, inside=stored.elmo, given=elmo, device=chosen)
+    sources = TokenSources(
+        vocabulary=stored.vocabulary,
+        vectors=_empty_vectors(stored),
+        token_style=card.token_style,
+        required=card.elmo,
+        bilm=bilm,
+    )
+    assembled = assemble(task, recipe, card.labels, sources, cache=None, device=chosen)
+    with error_context(path):
+        _restore(assembled, stored)
+    assembled.model.eval().requires_grad_(requires_grad=False)
+    return TrainedModel(assembled, card)
+
+
+def stored_model(
+    assembled: AssembledModel[Any, Any], *, scores: dict[str, Any], training: dict[str, Any]
+) -> StoredTaskModel:
+    """A trained model as plain data; the biLM's own weights are not part of it."""
+    vocabulary, table = assembled.maker.vocabulary, assembled.embedder.words
+    card = TaskModelCard(
+        task=assembled.task.name,
+        labels=assembled.labels,
+        recipe=asdict(assembled.recipe),
+        token_style=assembled.token_style,
+        characters="".join(vocabulary.characters),
+        learnt_words=vocabulary.learnt,
+        lowercase=vocabulary.lowercase,
+        vector_dim=table.dim if table is not None and table.given is not None else 0,
+        elmo=assembled.required,
+        scores=scores,
+        mixes=learnt_mixes(assembled),
+        training=training,
+    )
+    tensors = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
+    return StoredTaskModel(card, vocabulary.words, tensors)
+
+
+def learnt_mixes(assembled: AssembledModel[Any, Any]) -> dict[str, Any]:
+    """The weights of the layers that a task has learnt, by the place where ELMo enters."""
+    mixes = {place: mix for place, mix in assembled.embedder.mixes.items() if isinstance(mix, LayerMix)}
+    return {place: {"weights": mix.weights.tolist(), "gamma": mix.gamma.item()} for place, mix in mixes.items()}
+
+
+def _empty_vectors(stored: StoredTaskModel) -> np.ndarray[Any, np.dtype[np.float32]] | None:
+    if not stored.card.vector_dim:
+        return None
+    return np.zeros((len(stored.words) - stored.card.learnt_words, stored.card.vector_dim), np.float32)
+
+
+def _restore(assembled: AssembledModel[Any, Any], stored: StoredTaskModel) -> None:
+    own = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
+    if odd := sorted(own.keys() ^ stored.tensors.keys()):
+        raise FormatError(f"the weights do not fit the recipe: {shortened(odd)}")
+    for name, tensor in own.items():
+        if tensor.shape != stored.tensors[name].shape:
+            raise FormatError(
+                f"{name} has shape {tuple(stored.tensors[name].shape)}; the recipe needs {tuple(tensor.shape)}"
+            )
+    assembled.model.load_state_dict(dict(stored.tensors), strict=False)
+
+
+def _is_bilm(name: str) -> bool:
+    return ".joint." in f".{name}"

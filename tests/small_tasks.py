@@ -1,0 +1,74 @@
+"""Task data of a handful of sentences, and recipes by which they are learnt in seconds."""
+
+from pathlib import Path
+from typing import Any
+
+from elmore.tasks.events import Event
+from elmore.tasks.train_model import train
+
+NAMES = [
+    ["John/B-PER", "lives/O", "in/O", "New/B-LOC", "York/I-LOC", "./O"],
+    ["Mary/B-PER", "does/O", "n't/O", "like/O", "Paris/B-LOC", "./O"],
+    ["In/O", "Paris/B-LOC", "Mary/B-PER", "Ann/I-PER", "met/O", "John/B-PER", "./O"],
+    ["They/O", "slept/O", "./O"],
+]
+LABELED = [
+    ("a great film , I like it", "good"),
+    ("I hate this bad film", "bad"),
+    ("great !", "good"),
+    ("so bad", "bad"),
+]
+TREES = ["(3 (2 It) (4 (2 works) (3 (3 very) (4 well))))", "(1 (2 It) (0 (2 fails) (1 (1 very) (0 badly))))"]
+
+TAGGER = {"task.hidden": [12], "task.dropout": 0.1, "words.character_filters": 8}
+CLASSIFIER = {
+    "training.learning_rate": 0.01,
+    "training.epochs": 40,
+    "training.patience": 20,
+    "task.hidden": 8,
+    "task.output_dims": [8],
+    "task.input_dropout": 0.0,
+    "task.feed_forward_dropout": 0.0,
+    "task.pooled_dropout": 0.0,
+    "task.output_dropout": 0.0,
+}
+SMALL: dict[str, dict[str, Any]] = {
+    "ner": TAGGER,
+    "pos": TAGGER,
+    "sentiment": {**CLASSIFIER, "task.shortest_phrase": 1},
+    "classify": CLASSIFIER,
+}
+TRAINING = {
+    "words.min_count": 1,
+    "training.batch_size": 2,
+    "training.learning_rate": 0.02,
+    "training.epochs": 20,
+    "training.patience": 6,
+}
+WITH_ELMO = {"elmo.model": "tiny-random", "elmo.dropout": 0.1}
+
+
+def write_data(folder: Path) -> dict[str, Path]:
+    """A file for each task."""
+    files = {"ner": "names.conll", "pos": "tags.conllu", "sentiment": "trees.txt", "classify": "texts.tsv"}
+    paths = {task: folder / name for task, name in files.items()}
+    rows = [[tuple(pair.rsplit("/", 1)) for pair in sentence] for sentence in NAMES]
+    paths["ner"].write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in row) for row in rows))
+    paths["pos"].write_text(
+        "\n".join("".join(_conllu(number, word) for number, (word, _) in enumerate(row, 1)) for row in rows)
+    )
+    paths["sentiment"].write_text("".join(f"{tree}\n" for tree in TREES))
+    paths["classify"].write_text("".join(f"{text}\t{label}\n" for text, label in LABELED))
+    return paths
+
+
+def _conllu(number: int, word: str) -> str:
+    tag = "PUNCT" if word == "." else "PROPN" if word[0].isupper() else "VERB"
+    return f"{number}\t{word}\t_\t{tag}\t{tag[0]}\t_\t_\t_\t_\t_\n"
+
+
+def train_small(task: str, folder: Path, data: Path, **more: Any) -> list[Event]:
+    """Train on a file and choose by the same; `more` are fields of the recipe, with __ for the dot."""
+    changes = {name.replace("__", "."): value for name, value in more.items()}
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL[task], **changes}
+    return list(train(task, folder, train=data, dev=data, recipe=recipe, device="cpu"))

@@ -1,0 +1,227 @@
+"""Every task's model is trained for real, on a handful of sentences, and used."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmore.errors import FormatError, InputError, NotFound
+from elmore.tasks.events import Finished, Opened, Told
+from elmore.tasks.train_model import drawn, train
+from elmore.tasks.trained_model import load
+from elmore.training.events import Evaluated, Progressed, Stopped
+from elmore.training.log import read_log
+from small_tasks import SMALL, TRAINING, WITH_ELMO, train_small, write_data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> dict[str, Path]:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def runs(data, tmp_path_factory) -> dict[str, Path]:
+    """A run of every task, trained until its handful is learnt."""
+    folder = tmp_path_factory.mktemp("runs")
+    for task, file in data.items():
+        train_small(task, folder / task, file)
+    return {task: folder / task for task in data}
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_a_task_learns_its_handful_with_elmo_and_without(task, data, runs, tmp_path):
+    events = train_small(task, tmp_path / "without", data[task], elmo__where="none")
+    for folder in (runs[task], tmp_path / "without"):
+        assert load(folder, device="cpu").evaluate(data[task]).value == 100
+    opened, finished = events[0], events[-1]
+    assert isinstance(opened, Opened)
+    assert isinstance(finished, Finished)
+    assert "without ELMo" in str(opened)
+    assert str(finished).startswith("best dev ")
+
+
+def test_a_run_ends_once_the_score_has_been_flat_for_as_long_as_patience_says(runs):
+    scores = [entry["heldout"] for entry in read_log(runs["ner"] / "log.jsonl") if "heldout" in entry]
+    best = scores.index(100)
+    assert len(scores) == best + 1 + TRAINING["training.patience"]
+
+
+def test_the_mix_that_a_task_learnt_is_told_and_kept(runs):
+    card = json.loads((runs["ner"] / "model" / "task.json").read_text())
+    weights = card["mixes"]["input"]["weights"]
+    assert sum(weights) == pytest.approx(1)
+    assert weights != pytest.approx([1 / 3] * 3, abs=1e-4)
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(data, runs, tmp_path):
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
+    events = train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], recipe=recipe, device="cpu")
+    for event in events:
+        if isinstance(event, Evaluated) and event.number == 4:
+            events.stop()
+    assert isinstance(event, Stopped)
+    list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], resume=True, device="cpu"))
+    for file in ("model.safetensors", "task.json"):
+        assert (tmp_path / "run/model" / file).read_bytes() == (runs["ner"] / "model" / file).read_bytes()
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from small_tasks import *
+from elmore.training.events import Evaluated
+import elmore.tasks.train_model
+recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
+folder, data = sys.argv[1:]
+for event in elmore.tasks.train_model.train("ner", folder, train=data, dev=data, recipe=recipe, device="cpu"):
+    if isinstance(event, Evaluated):
+        print(event.number, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9 here")
+def test_a_run_that_was_killed_goes_on_to_the_same_model(data, runs, tmp_path):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "run"), str(data["ner"])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1], text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= 6:
+                process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "run" / "model").exists()
+    list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], resume=True, device="cpu"))
+    assert (tmp_path / "run/model/model.safetensors").read_bytes() == (
+        runs["ner"] / "model/model.safetensors"
+    ).read_bytes()
+
+
+def test_the_names_of_a_raw_text_come_with_their_places(runs):
+    tagger = load(runs["ner"], device="cpu")
+    text = "Mary doesn't like New York.\nIn Paris she met John."
+    [result] = tagger.predict([text])
+    assert [(entity.text, entity.label) for entity in result.entities] == [
+        ("Mary", "PER"),
+        ("New York", "LOC"),
+        ("Paris", "LOC"),
+        ("John", "PER"),
+    ]
+    assert all(text[entity.start : entity.end] == entity.text for entity in result.entities)
+    assert sum(result.sentences) == len(result.tokens) == len(result.tags) == len(result.offsets)
+
+
+def test_predictions_are_the_same_alone_and_in_a_batch(runs):
+    tagger = load(runs["ner"], device="cpu")
+    texts = ["John slept.", "They met Mary Ann in New York, and they did n't sleep there.", "", "Paris"] * 20
+    assert tagger.predict(texts) == [tagger.predict([text])[0] for text in texts]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"elmo__where": "both", "elmo__layers": "last"},
+        {"elmo__where": "output", "elmo__layers": "average", "elmo__train_gamma": False},
+        {"elmo__layers": 0, "elmo__normalize": True, "words__vectors": "none", "words__character_filters": 0},
+        {"elmo__training": "joint", "elmo__unfreeze_every": 0.5},
+        {"training__fraction": 0.5, "training__plateau_factor": 0.5, "training__optimizer": "adadelta"},
+    ],
+)
+def test_whatever_the_recipe_says_a_model_is_trained_saved_and_loaded(changes, data, tmp_path):
+    events = train_small("ner", tmp_path / "run", data["ner"], **{**changes, "training__epochs": 3})
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    loaded = load(tmp_path / "run", device="cpu")
+    assert loaded.evaluate(data["ner"]).value == pytest.approx(finished.score.value)
+    if changes.get("elmo__train_gamma") is False:
+        assert finished.mixes["output"]["gamma"] == 1
+
+
+def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tmp_path):
+    from elmore import load as load_bilm
+
+    train_small(
+        "ner", tmp_path / "run", data["ner"], elmo__training="joint", elmo__learning_rate=0.01, training__epochs=1
+    )
+    before, after = load_bilm("tiny-random").network, load_bilm(tmp_path / "run/model/elmo").network
+    # Of three parts only the highest had its turn in one epoch.
+    changed = {name for name, own in after.state_dict().items() if not own.equal(before.state_dict()[name])}
+    assert changed == {name for name in after.state_dict() if name.startswith("lstm.1")}
+
+
+def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
+    longer = tmp_path / "longer.conll"
+    longer.write_text(f"{data['ner'].read_text()}\n" * 40)
+    events = train_small("ner", tmp_path / "run", longer, elmo__training="fine-tuned", training__epochs=1)
+    [told] = [event for event in events if isinstance(event, Told)]
+    assert str(told).startswith("fine-tuned tiny-random on 160 sentences of the task: perplexity ")
+    card = json.loads((tmp_path / "run/model/task.json").read_text())
+    inside = load(tmp_path / "run", device="cpu").assembled.maker.layers
+    assert inside is not None
+    assert card["elmo"]["fingerprint"] != "def6a5a1e651c3e1e1b0c9de71404200e62bd46a1b94256bbe89af0c62fa7cdf"
+
+
+def test_word_vectors_of_a_file_may_stay_as_they_are(data, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("john 1 0\nparis 0 1\nrare 0.5 0.5\n")
+    train_small(
+        "ner",
+        tmp_path / "run",
+        data["ner"],
+        words__vectors=str(vectors),
+        words__trained=False,
+        words__min_count=1,
+        training__epochs=2,
+    )
+    table = load(tmp_path / "run", device="cpu").assembled.embedder.words
+    assert table is not None
+    assert table.given.tolist() == [[1, 0], [0, 1], [0.5, 0.5]]
+    words = (tmp_path / "run/model/words.txt").read_text().split()
+    assert words[-3:] == ["john", "paris", "rare"]
+    assert "mary" in words[:-3]
+
+
+def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
+    with pytest.raises(InputError, match="holds a run already; go on with it by --resume"):
+        list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"]))
+    with pytest.raises(InputError, match="holds a run of the task ner, not pos"):
+        list(train("pos", runs["ner"], train=data["pos"], dev=data["pos"], resume=True))
+    other = tmp_path / "other.conll"
+    other.write_text("Ann\tB-PER\n")
+    with pytest.raises(InputError, match="the --train data is not what this run was started with"):
+        list(train("ner", runs["ner"], train=other, dev=data["ner"], resume=True))
+    with pytest.raises(InputError, match="no run to go on with"):
+        list(train("ner", tmp_path / "none", train=data["ner"], dev=data["ner"], resume=True))
+    with pytest.raises(InputError, match="there is no task 'names'; there are ner, "):
+        train("names", tmp_path / "none", train=data["ner"], dev=data["ner"])
+    with pytest.raises(NotFound, match="a task model is what elmore train writes"):
+        load(tmp_path)
+    with pytest.raises(InputError, match="is not the one this model was trained with, which was tiny-random"):
+        load(runs["ner"], elmo="elmore-en")
+    unseen = tmp_path / "unseen.conll"
+    unseen.write_text("Ann\tB-ROBOT\n")
+    with pytest.raises(InputError, match=r"unseen.conll, line 1: 'Ann' has the tag 'U-ROBOT', which the training data"):
+        load(runs["ner"], device="cpu").evaluate(unseen)
+
+
+def test_a_damaged_model_is_named(runs, tmp_path):
+    import shutil
+
+    shutil.copytree(runs["ner"] / "model", tmp_path / "model")
+    (tmp_path / "model/task.json").write_text('{"task": "ner"}')
+    with pytest.raises(FormatError, match=r"task.json: labels is missing"):
+        load(tmp_path / "model")
+
+
+def test_a_larger_share_of_the_examples_holds_a_smaller_one():
+    examples = list(range(100))
+    small, large = drawn(examples, 0.1, seed=3), drawn(examples, 0.3, seed=3)
+    assert (len(small), len(large)) == (10, 30)
+    assert set(small) < set(large)
+    assert drawn(examples, 0.1, seed=4) != small
+    assert drawn(examples, 0.001, seed=3) == drawn(examples, 0.01, seed=3)
+
+
+def test_progress_is_told_with_time_left(data, tmp_path):
+    events = train_small("pos", tmp_path / "run", data["pos"], training__epochs=2)
+    assert any(isinstance(event, Progressed) and "left" in str(event) for event in events)
