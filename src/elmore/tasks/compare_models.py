@@ -1,0 +1,264 @@
+"""With ELMo and without: the same model trained from several seeds each way, and what ELMo is worth.
+
+The door to comparisons, for the command line and for Python alike; `comparison/` has its parts.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmore.atomic_files import atomic_write
+from elmore.devices import choose_device
+from elmore.errors import InputError, MissingExtra
+from elmore.tasks.comparison.cell_run import CellJob, remove_weights
+from elmore.tasks.comparison.events import CellFailed, CellFinished, Event, Interrupted, Planned, Reported, Told
+from elmore.tasks.comparison.folder import ComparisonFolder, digest_of_files
+from elmore.tasks.comparison.plots import plot_comparison
+from elmore.tasks.comparison.preparation import BilmRead, FillCache, read_data
+from elmore.tasks.comparison.processes import JobEnded, JobFailed, JobWarned, run_jobs
+from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.table import tabulate
+from elmore.tasks.comparison.variants import Cell, Plan, Variant, make_plan, paper_variants
+from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.table import TASKS, find_task
+from elmore.tasks.task import Task
+from elmore.tasks.train_model import Paths, resolve_recipe
+from elmore.text_files import PACKED_SUFFIXES
+from elmore.training.graceful_stop import StoppableEvents
+
+Files = Sequence[str | Path]
+
+
+def compare(
+    task: str | Task[Any, Any],
+    folder: str | Path,
+    *,
+    train: Paths,
+    dev: Paths,
+    test: Paths | Mapping[str, Paths],
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None = None,
+    variants: Sequence[Variant] | None = None,
+    seeds: int | Sequence[int] = 3,
+    jobs: int = 1,
+    keep_models: bool = False,
+    cache: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> StoppableEvents[Event]:
+    """Train variants of a recipe with several seeds, and compare their scores; go through the events and it is done.
+
+    Every file of `test` is a test set of its own; a mapping names them. `recipe` is as for `train`. `variants` are by
+    default those with and without ELMo; `paper_variants` makes more. `seeds` is their number, or they themselves.
+    So many `jobs` are trained at once, each in a process of its own; with 0, one after another in this one. Called
+    again with the same folder, it goes on where it was: what is done is not done again, and variants and seeds may be
+    added. `cache` is a folder for ELMo's layers; by default it lies in the comparison's and goes when all is done.
+
+    Nothing happens before the first event is asked for. `stop()` has all trainings save and end soon.
+    """
+    found = find_task(task) if isinstance(task, str) else task
+    if jobs < 0:
+        raise InputError(f"jobs is {jobs}; it must be a number of processes, or 0 for none")
+    if jobs and TASKS.get(found.name) is not found:
+        raise InputError(f"{found.name} is a task of your own, which other processes do not know; give jobs=0")
+    base = resolve_recipe(found, recipe)
+    request = _Request(
+        task=found,
+        folder=ComparisonFolder(Path(folder)),
+        train=_files(train),
+        dev=_files(dev),
+        tests=_test_sets(test),
+        plan=make_plan(base, paper_variants() if variants is None else variants, seeds=seeds),
+        jobs=jobs,
+        keep_models=keep_models,
+        cache=None if cache is None else Path(cache),
+    )
+    return StoppableEvents(lambda stop_asked: _Comparing(request, choose_device(device), stop_asked).events())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What the caller of `compare` wants."""
+
+    task: Task[Any, Any]
+    folder: ComparisonFolder
+    train: Files
+    dev: Files
+    tests: Mapping[str, Files]
+    plan: Plan
+    jobs: int
+    keep_models: bool
+    cache: Path | None
+
+
+class _Comparing:
+    """A comparison at work."""
+
+    def __init__(self, request: _Request, device: torch.device, stop_asked: Callable[[], bool]) -> None:
+        self._request, self._folder, self._plan = request, request.folder, request.plan
+        self._device, self._stop_asked = device, stop_asked
+        self._cache = request.cache or self._folder.cache
+        self._task: str | Task[Any, Any] = request.task.name if request.jobs else request.task
+        self._done: dict[tuple[str, float, int], CellResult] = {}
+        self._failed = 0
+        self._warned: set[str] = set()
+
+    def events(self) -> Iterator[Event]:
+        with self._folder.locked():
+            yield self._open()
+            waiting = [cell for cell in self._plan.cells if cell.key not in self._done]
+            if waiting:
+                yield from self._fill_cache(waiting)
+                yield from self._train(waiting)
+            if self._stop_asked() and len(self._done) + self._failed < len(self._plan.cells):
+                yield Interrupted(len(self._done), len(self._plan.cells))
+                return
+            if self._request.cache is None and not self._failed:
+                shutil.rmtree(self._folder.cache, ignore_errors=True)
+            yield self._report()
+
+    def _open(self) -> Planned:
+        """See that all is as it was when this comparison began, if it has, and what is done of it."""
+        request, plan = self._request, self._plan
+        data = read_data(request.task, plan.base, train=request.train, dev=request.dev, tests=request.tests)
+        # Seeds and fractions are what a comparison may get more of.
+        recipe = replace(plan.base, training=replace(plan.base.training, seed=0, fraction=1.0))
+        about = {
+            "task": request.task.name,
+            "train": digest_of_files(request.train),
+            "dev": digest_of_files(request.dev),
+            "test": {name: digest_of_files(files) for name, files in request.tests.items()},
+            "recipe": asdict(recipe),
+        }
+        if Path(vectors := recipe.words.vectors).is_file():
+            about[f"content of {vectors}"] = digest_of_files([vectors])
+        self._folder.check_same(about)
+        wanted = {cell.key: cell for cell in plan.cells}
+        for result in self._folder.read_results():
+            if (cell := wanted.get(result.key)) is None:
+                continue
+            if json.dumps(dict(result.changes)) != json.dumps(dict(cell.changes)):
+                raise InputError(
+                    f"{self._folder.results}: {result.variant} was another variant there, with {dict(result.changes)}; "
+                    "give it another name, or compare in another folder"
+                )
+            self._done[result.key] = result
+            self._clean(cell)
+        done = len(self._done)
+        return Planned(
+            request.task.name, len(plan.variants), len(plan.seeds), len(wanted), done, request.jobs, data.notices
+        )
+
+    def _fill_cache(self, cells: Sequence[Cell]) -> Iterator[Event]:
+        request = self._request
+        recipes = FillCache.recipes_of(cells)
+        if not recipes:
+            return
+        job = FillCache(
+            task=self._task,
+            recipes=recipes,
+            train=request.train,
+            dev=request.dev,
+            tests=request.tests,
+            cache=self._cache,
+            device=self._device,
+        )
+        for _, event in run_jobs([job], at_once=min(request.jobs, 1), stop_asked=self._stop_asked):
+            if isinstance(event, BilmRead):
+                self._folder.check_same({f"biLM {event.name}": event.fingerprint})
+            elif isinstance(event, JobFailed):
+                raise InputError(f"ELMo's layers of the text could not be made: {event.error}")
+            elif isinstance(event, JobWarned):
+                yield from self._told_once(event.text)
+            elif not isinstance(event, JobEnded):
+                yield event
+
+    def _train(self, cells: Sequence[Cell]) -> Iterator[Event]:
+        jobs = [self._job(cell) for cell in cells]
+        began, done_before = time.monotonic(), len(self._done)
+        for number, event in run_jobs(jobs, at_once=self._request.jobs, stop_asked=self._stop_asked):
+            cell = cells[number]
+            if isinstance(event, CellResult):
+                self._keep(cell, event)
+                done, left = len(self._done) - done_before, len(cells) - len(self._done) + done_before - self._failed
+                pace = (time.monotonic() - began) / done
+                yield CellFinished(cell, event, len(self._done), len(self._plan.cells), pace * left if left else None)
+            elif isinstance(event, JobFailed):
+                self._failed += 1
+                yield self._failure(cell, event)
+            elif isinstance(event, JobWarned):
+                yield from self._told_once(event.text)
+            elif not isinstance(event, JobEnded):
+                yield event
+
+    def _job(self, cell: Cell) -> CellJob:
+        request = self._request
+        return CellJob(
+            cell=cell,
+            task=self._task,
+            folder=self._folder.run(cell),
+            counts=self._folder.counts(*cell.key),
+            train=request.train,
+            dev=request.dev,
+            tests=request.tests,
+            cache=self._cache,
+            device=self._device,
+        )
+
+    def _keep(self, cell: Cell, result: CellResult) -> None:
+        self._folder.add_result(result)
+        self._done[result.key] = result
+        self._clean(cell)
+
+    def _clean(self, cell: Cell) -> None:
+        if not self._request.keep_models:
+            remove_weights(self._folder.run(cell))
+
+    def _failure(self, cell: Cell, failed: JobFailed) -> CellFailed:
+        details = self._folder.run(cell) / "error.txt"
+        details.parent.mkdir(parents=True, exist_ok=True)
+        details.write_text(failed.traceback or failed.error, encoding="utf-8")
+        return CellFailed(cell, failed.error, details)
+
+    def _told_once(self, text: str) -> Iterator[Told]:
+        if text not in self._warned:
+            self._warned.add(text)
+            yield Told(text)
+
+    def _report(self) -> Reported:
+        results = list(self._done.values())
+        folder = self._folder.path
+        comparison = tabulate(self._request.task.name, self._plan, results, self._folder.read_counts(results))
+        files = {"table": folder / "table.md", "json": folder / "table.json"}
+        for path, text in ((files["table"], comparison.to_markdown()), (files["json"], comparison.to_json())):
+            with atomic_write(path) as unfinished:
+                unfinished.write_text(text, encoding="utf-8")
+        try:
+            files |= plot_comparison(folder, comparison, self._plan, results) if results else {}
+        except MissingExtra:
+            return Reported(comparison, files, self._failed, is_drawn=False)
+        return Reported(comparison, files, self._failed, is_drawn=True)
+
+
+def _files(paths: Paths) -> list[str | Path]:
+    found = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not found:
+        raise InputError("no files were given")
+    return found
+
+
+def _test_sets(test: Paths | Mapping[str, Paths]) -> dict[str, Files]:
+    """The files of each test set by its name: the one given, or that of the file."""
+    if isinstance(test, Mapping):
+        return {name: _files(paths) for name, paths in test.items()}
+    sets: dict[str, Files] = {}
+    for path in map(Path, _files(test)):
+        unpacked = path.with_suffix("") if path.suffix.lower() in PACKED_SUFFIXES else path
+        if unpacked.stem in sets:
+            raise InputError(f"two test sets would be called {unpacked.stem}: {sets[unpacked.stem][0]} and {path}")
+        sets[unpacked.stem] = [path]
+    return sets

@@ -1,0 +1,163 @@
+"""The folder of a comparison, and all that makes it go on where it was stopped.
+
+comparison.json      what is compared: task, recipe, digests of data and biLM
+results.jsonl        a line for each training that is done
+counts/              of each of them, what every test example counted
+runs/VARIANT/SEED    its run, of which the weights are removed when it is done, unless they are to be kept
+cache/               ELMo's layers, for the time of the comparison
+table.md, table.json, *.png
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
+from elmore.errors import FormatError, InputError, error_context
+from elmore.fields import read_fields
+from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.variants import Cell, folder_name
+
+ABOUT = "comparison.json"
+SHOWN = {"train": "the --train data", "dev": "the --dev data", "test": "the --test data", "task": "the task"}
+
+
+@dataclass(frozen=True)
+class ComparisonFolder:
+    """The places in a comparison's folder, and what is kept there."""
+
+    path: Path
+
+    @property
+    def about(self) -> Path:
+        return self.path / ABOUT
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.jsonl"
+
+    @property
+    def cache(self) -> Path:
+        return self.path / "cache"
+
+    def run(self, cell: Cell) -> Path:
+        return self.path / cell.folder
+
+    def counts(self, variant: str, fraction: float, seed: int) -> Path:
+        return self.path / "counts" / f"{folder_name(variant)}-fraction-{fraction!r}-seed-{seed}.npz"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One comparison at a time, until it ends or dies, however it dies."""
+        make_folder(self.path)
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise InputError(f"{self.path}: another process is at work on it; let it finish, or stop it") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def check_same(self, about: Mapping[str, Any]) -> None:
+        """Keep what is compared, or refuse it where something else was compared here before; more may be added."""
+        # As JSON has it: a tuple is a list there.
+        about = json.loads(json.dumps(about))
+        if self.about.is_file():
+            with error_context(self.about):
+                known = _read_json(self.about)
+            for name, value in about.items():
+                if name in known and known[name] != value:
+                    what = SHOWN.get(name, f"the {name}")
+                    raise InputError(
+                        f"{self.path}: {what} is not what this comparison was begun with"
+                        f"{_difference(known[name], value)}; give the same, or compare in another folder"
+                    )
+            about = {**known, **about}
+        with atomic_write(self.about) as unfinished:
+            unfinished.write_text(json.dumps(about, indent=2) + "\n")
+
+    def read_results(self) -> list[CellResult]:
+        """All that is done; a line that was cut short is removed, and its training counts as not done."""
+        if not self.results.is_file():
+            return []
+        content = self.results.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            with atomic_write(self.results) as unfinished:
+                unfinished.write_bytes(whole)
+        found = []
+        for number, line in enumerate(whole.decode().split("\n")[:-1], start=1):
+            with error_context(f"{self.results}, line {number}"):
+                try:
+                    values = json.loads(line)
+                except ValueError as error:
+                    raise FormatError(
+                        f"cannot be read ({error}); remove the line, and its training is made again"
+                    ) from None
+                found.append(read_fields(CellResult, values, error=FormatError))
+        return found
+
+    def add_result(self, result: CellResult) -> None:
+        """Append a line, which is on disk when this returns."""
+        line = (json.dumps(asdict(result)) + "\n").encode()
+        try:
+            with self.results.open("ab", buffering=0) as file:
+                before = file.tell()
+                try:
+                    if file.write(line) != len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(before)
+                    raise
+        except OSError as error:
+            raise cannot_be_written(self.results, error) from error
+
+    def read_counts(self, results: Sequence[CellResult]) -> dict[tuple[str, float, int], dict[str, NDArray[np.int64]]]:
+        """What the test examples counted, of each training that has such counts."""
+        found = {}
+        for result in results:
+            if not (path := self.counts(*result.key)).is_file():
+                continue
+            with np.load(path) as arrays:
+                found[result.key] = {name: arrays[name] for name in arrays.files}
+        return found
+
+
+def digest_of_files(paths: Sequence[str | Path]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        with Path(path).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read ({error}); compare in another folder") from None
+    if not isinstance(values, dict):
+        raise FormatError("is not a table of values; compare in another folder")
+    return values
+
+
+def _difference(before: Any, now: Any, name: str = "") -> str:
+    """The first field that differs, where there are fields."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for field in sorted(before.keys() | now.keys()):
+            if before.get(field) != now.get(field):
+                return _difference(before.get(field), now.get(field), f"{name}.{field}".lstrip("."))
+    return f" ({name} was {before}, and is {now})" if name else ""

@@ -1,0 +1,157 @@
+"""The plots of a comparison: scores by the amount of data, learned mixes of layers, dev scores by epoch."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from elmore.atomic_files import atomic_write
+from elmore.errors import MissingExtra
+from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.table import Comparison, Row
+from elmore.tasks.comparison.variants import Plan, Variant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Told apart by those who see colours otherwise, and in print without colour (Paul Tol's).
+COLORS = ("#4477aa", "#cc6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
+MARKERS = "osD^vP*"
+LAYER_COLORS = ("#bbccee", "#4477aa", "#222255", "#aa3377", "#cc6677", "#ccbb44")
+STYLE: dict[Any, Any] = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+PANEL = (3.6, 2.8)  # inches
+
+
+def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: Sequence[CellResult]) -> dict[str, Path]:
+    """Draw all that there is to draw; the names of plots and their files."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("plots of a comparison", library="matplotlib", extra="plots") from None
+    drawn: dict[str, Path] = {}
+
+    def save(name: str, figure: "Figure") -> None:
+        drawn[name] = folder / f"{name}.png"
+        with atomic_write(drawn[name]) as unfinished:
+            figure.savefig(unfinished, dpi=200)
+
+    with mpl.rc_context(STYLE):
+        if len({row.fraction for row in comparison.rows}) > 1:
+            figure = Figure(figsize=(PANEL[0] * len(comparison.tests), PANEL[1]), layout="constrained")
+            plot_fractions(figure, comparison)
+            save("fractions", figure)
+        if mixes := learned_mixes(plan, results):
+            figure = Figure(figsize=(max(PANEL[0], 1.1 + 1.1 * len(mixes)), PANEL[1]), layout="constrained")
+            plot_mixes(figure.subplots(), mixes)
+            save("mixes", figure)
+        figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+        plot_dev_scores(figure.subplots(), comparison.metric, plan, results)
+        save("dev-scores", figure)
+    return drawn
+
+
+def plot_fractions(figure: "Figure", comparison: Comparison) -> None:
+    """Figure 1 of the paper: the score on each test set against the share of the training data, spread as a band."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    by_variant: dict[str, list[Row]] = {}
+    for row in comparison.rows:
+        by_variant.setdefault(row.variant, []).append(row)
+    curves = {name: rows for name, rows in by_variant.items() if len(rows) > 1}
+    panels = figure.subplots(1, len(comparison.tests), squeeze=False)[0]
+    for axes, test in zip(panels, comparison.tests, strict=True):
+        for number, (name, rows) in enumerate(curves.items()):
+            color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
+            shares, scores = [100 * row.fraction for row in rows], [row.tests[test] for row in rows]
+            axes.plot(shares, [score.mean for score in scores], marker=marker, markersize=4, color=color, label=name)
+            low, high = ([score.mean + sign * (score.spread or 0) for score in scores] for sign in (-1, 1))
+            axes.fill_between(shares, low, high, color=color, alpha=0.2, linewidth=0)
+        axes.set(xscale="log", xlabel="training examples (%)", ylabel=comparison.metric, title=test)
+        axes.set_xticks(sorted({100 * row.fraction for rows in curves.values() for row in rows}))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+    panels[0].legend(loc="best")
+
+
+def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[tuple[float, ...]]]:
+    """The weights that each seed learnt, by variant and place, of variants whose weights are learnt."""
+    from elmore.recipe import override
+
+    own = plan.base.training.fraction
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for variant in _trained_variants(plan):
+        if override(plan.base, variant.changes).elmo.layers != "all":
+            continue
+        for result in results:
+            if (result.variant, result.fraction) == (variant.name, own) and result.seed in plan.seeds:
+                for place, mix in result.mixes.items():
+                    found.setdefault(f"{variant.name}\nat the {place}", []).append(mix.weights)
+    return found
+
+
+def plot_mixes(axes: "Axes", mixes: Mapping[str, Sequence[tuple[float, ...]]]) -> None:
+    """Figure 2 of the paper: the learned weights of the layers, by the place where ELMo enters, as bars."""
+    layers = len(next(iter(mixes.values()))[0])
+    width = 0.8 / layers
+    for layer in range(layers):
+        weights = [[seed[layer] for seed in seeds] for seeds in mixes.values()]
+        places = [group + (layer - (layers - 1) / 2) * width for group in range(len(mixes))]
+        label = "h0, context-free" if layer == 0 else f"h{layer}"
+        axes.bar(
+            places,
+            [mean(one) for one in weights],
+            width=0.92 * width,
+            yerr=[stdev(one) if len(one) > 1 else 0 for one in weights],
+            color=LAYER_COLORS[layer % len(LAYER_COLORS)],
+            label=label,
+            error_kw={"elinewidth": 0.8, "capsize": 2},
+        )
+    axes.axhline(1 / layers, color="black", linewidth=0.8, linestyle=":")
+    axes.set_xticks(range(len(mixes)), [label.replace(" lambda", "\nlambda") for label in mixes])
+    axes.set(ylabel="weight in the mix", ylim=(0, None))
+    axes.margins(y=0.25)
+    axes.tick_params(axis="x", length=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=layers)
+
+
+def plot_dev_scores(axes: "Axes", metric: str, plan: Plan, results: Sequence[CellResult]) -> None:
+    """The dev score after each epoch, a line for each seed, the best marked; dotted, the mean of the baseline's best.
+
+    Of the variants the baselines, and what is measured against each first: more would be a knot.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    own = plan.base.training.fraction
+    trained = _trained_variants(plan)
+    first = {variant.baseline: variant.name for variant in reversed(trained)}
+    shown = [variant for variant in trained if variant.baseline is None or first[variant.baseline] == variant.name]
+    for number, variant in enumerate(shown):
+        color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
+        mine: list[CellResult] = [
+            result
+            for result in results
+            if (result.variant, result.fraction) == (variant.name, own) and result.seed in plan.seeds
+        ]
+        for place, result in enumerate(mine):
+            epochs = range(1, len(result.dev_scores) + 1)
+            (line,) = axes.plot(epochs, result.dev_scores, color=color, linewidth=1, alpha=0.75, marker=marker)
+            line.set(markersize=5, markevery=[result.best_epoch - 1], markeredgecolor="white", markeredgewidth=0.5)
+            line.set_label("" if place else variant.name)
+        if variant.baseline is None and mine:
+            best = mean(max(result.dev_scores) for result in mine)
+            axes.axhline(best, color=color, linewidth=0.8, linestyle=":", label=f"best {variant.name}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="epoch", ylabel=f"dev {metric}")
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    # Above, for curves may be anywhere.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=3, columnspacing=1.2)
+
+
+def _trained_variants(plan: Plan) -> list[Variant]:
+    """Without those that are the same as another."""
+    return [variant for variant in plan.variants if plan.same[variant.name] == variant.name]

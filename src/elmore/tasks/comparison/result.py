@@ -1,0 +1,53 @@
+"""What one training of a comparison gave: a line of results.jsonl."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elmore.fields import check_fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestScore:
+    """The official score on one test set."""
+
+    __test__ = False  # no test of pytest's, whatever its name begins with
+
+    value: float
+    parts: Mapping[str, float]
+    examples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixWeights:
+    """What was learnt about a biLM's layers at one place."""
+
+    weights: tuple[float, ...]
+    gamma: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """All that is kept of a training; what each test example counted lies in a file beside."""
+
+    variant: str
+    changes: Mapping[str, Any]
+    fraction: float
+    seed: int
+    examples: int  # trained on
+    metric: str
+    dev: float  # the best score
+    best_epoch: int  # from 1
+    epochs: int
+    dev_scores: tuple[float, ...]  # after each epoch
+    tests: Mapping[str, TestScore]  # by the name of the test set
+    mixes: Mapping[str, MixWeights]  # by place; none without ELMo
+    seconds: float  # spent on training steps
+    command: str  # that trains the same model
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def key(self) -> tuple[str, float, int]:
+        return self.variant, self.fraction, self.seed

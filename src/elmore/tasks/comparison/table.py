@@ -1,0 +1,205 @@
+"""The table of a comparison: for each variant the mean and the spread of its scores, and what it gains.
+
+    gain               mean score - mean score of the baseline, over the seeds that both have
+    error reduction    gain / (100 - score of the baseline)
+
+The spread is the standard deviation over seeds. The p-value is that of `elmore.tasks.significance`, of the counts of
+all seeds together.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import mean, stdev
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.variants import Plan
+from elmore.tasks.significance import p_value
+
+Key = tuple[str, float, int]  # variant, fraction, seed
+CountsByKey = Mapping[Key, Mapping[str, NDArray[np.int64]]]  # and by test set
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanScore:
+    """A score over seeds."""
+
+    mean: float
+    spread: float | None  # None of a single seed
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" if self.spread is None else f"{self.mean:.2f} ± {self.spread:.2f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """What a variant gains over its baseline on one test set."""
+
+    gain: float
+    error_reduction: float | None  # of 1; None where the baseline makes no errors
+    p: float | None  # None of a score that is neither F1 nor accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A variant, trained on a share of the data."""
+
+    variant: str
+    fraction: float
+    examples: float  # trained on
+    seeds: tuple[int, ...]
+    dev: MeanScore
+    tests: Mapping[str, MeanScore]
+    gains: Mapping[str, Gain]  # by test set; none of a baseline
+    epochs: float  # mean, until training ended
+    best_epoch: float  # mean
+    # Of each seed: after how many epochs the dev score was above the baseline's best; None: never.
+    epochs_to_pass: tuple[int | None, ...]
+    seconds: float  # mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All rows, in the order of the variants."""
+
+    task: str
+    metric: str
+    tests: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def to_text(self) -> str:
+        """A table for each test set, in columns."""
+        return "\n".join(f"{title}\n{_in_columns(header, body)}" for title, header, body in self._tables())
+
+    def to_markdown(self) -> str:
+        parts = []
+        for title, header, body in self._tables():
+            lines = ["| " + " | ".join(cells) + " |" for cells in (header, *body)]
+            lines.insert(1, "|---" + "|--:" * (len(header) - 1) + "|")
+            parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
+        return "\n".join(parts)
+
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        has_fractions = len({row.fraction for row in self.rows}) > 1
+        header = ["variant", *(["data"] if has_fractions else []), "seeds", "dev", "test"]
+        header += ["gain", "error reduction", "p", "best epoch", "passes baseline"]
+        tables = []
+        for test in self.tests:
+            body = []
+            for row in self.rows:
+                share = [f"{100 * row.fraction:.3g} %"] if has_fractions else []
+                first = [row.variant, *share, str(len(row.seeds)), str(row.dev), str(row.tests[test])]
+                epochs = f"{row.best_epoch:.1f} of {row.epochs:.1f}"
+                body.append([*first, *_gain_cells(row.gains.get(test)), epochs, _passing(row)])
+            tables.append((f"{self.task}, {test}: {self.metric}", header, body))
+        return tables
+
+
+def _gain_cells(gain: Gain | None) -> list[str]:
+    if gain is None:
+        return ["", "", ""]
+    reduction = "" if gain.error_reduction is None else f"{100 * gain.error_reduction:.1f} %"
+    p = "" if gain.p is None else "< 0.001" if gain.p < 0.001 else f"{gain.p:.3f}"
+    return [f"{gain.gain:+.2f}", reduction, p]
+
+
+def _passing(row: Row) -> str:
+    """After how many epochs, on average over the seeds that do."""
+    passed = [epochs for epochs in row.epochs_to_pass if epochs is not None]
+    if not row.epochs_to_pass:
+        return ""
+    if not passed:
+        return "never"
+    some = "" if len(passed) == len(row.epochs_to_pass) else f" ({len(passed)} of {len(row.epochs_to_pass)} seeds)"
+    return f"after {mean(passed):.1f}{some}"
+
+
+def _in_columns(header: list[str], body: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in (header, *body)) for column in range(len(header))]
+    lines = []
+    for row in (header, *body):
+        first, *others = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join([first, *others]).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def tabulate(task: str, plan: Plan, results: Sequence[CellResult], counts: CountsByKey) -> Comparison:
+    """The rows of all variants that have results."""
+    found = {result.key: result for result in results}
+    rows = []
+    # What is to be compared stands together.
+    for fraction in sorted({share for variant in plan.variants for share in plan.fractions(variant)}):
+        for variant in plan.variants:
+            if fraction not in plan.fractions(variant):
+                continue
+            own = _of(found, plan.same[variant.name], fraction, plan.seeds)
+            if not own:
+                continue
+            baseline = {}
+            if variant.baseline is not None:
+                baseline = _of(found, plan.same[variant.baseline], fraction, plan.seeds)
+            rows.append(_row(variant.name, own, baseline, counts))
+    tests = tuple(results[0].tests) if results else ()
+    return Comparison(task=task, metric=results[0].metric if results else "", tests=tests, rows=tuple(rows))
+
+
+def _of(found: Mapping[Key, CellResult], variant: str, fraction: float, seeds: Sequence[int]) -> dict[int, CellResult]:
+    """The results of a variant by seed."""
+    return {seed: found[variant, fraction, seed] for seed in seeds if (variant, fraction, seed) in found}
+
+
+def _row(name: str, own: Mapping[int, CellResult], baseline: Mapping[int, CellResult], counts: CountsByKey) -> Row:
+    results = list(own.values())
+    common = [seed for seed in own if seed in baseline]
+    pairs = [(own[seed], baseline[seed]) for seed in common]
+    return Row(
+        variant=name,
+        fraction=results[0].fraction,
+        examples=mean(result.examples for result in results),
+        seeds=tuple(own),
+        dev=_mean_score([result.dev for result in results]),
+        tests={test: _mean_score([result.tests[test].value for result in results]) for test in results[0].tests},
+        gains={test: _gain(test, pairs, counts) for test in results[0].tests} if pairs else {},
+        epochs=mean(result.epochs for result in results),
+        best_epoch=mean(result.best_epoch for result in results),
+        epochs_to_pass=tuple(epochs_to_pass(one.dev_scores, max(other.dev_scores)) for one, other in pairs),
+        seconds=mean(result.seconds for result in results),
+    )
+
+
+def _mean_score(values: Sequence[float]) -> MeanScore:
+    return MeanScore(mean=mean(values), spread=stdev(values) if len(values) > 1 else None)
+
+
+def _gain(test: str, pairs: Sequence[tuple[CellResult, CellResult]], counts: CountsByKey) -> Gain:
+    own = mean(one.tests[test].value for one, _ in pairs)
+    other = mean(one.tests[test].value for _, one in pairs)
+    own_counts, other_counts = (_pooled(test, side, counts) for side in zip(*pairs, strict=True))
+    p = None if own_counts is None or other_counts is None else p_value(own_counts, other_counts)
+    reduction = None if math.isclose(other, 100) else (own - other) / (100 - other)
+    return Gain(gain=own - other, error_reduction=reduction, p=p)
+
+
+def _pooled(test: str, results: Sequence[CellResult], counts: CountsByKey) -> NDArray[np.int64] | None:
+    """What each example counted, over all seeds together; None where that was not kept."""
+    arrays = [counts[result.key][test] for result in results if test in counts.get(result.key, {})]
+    return np.sum(arrays, axis=0) if len(arrays) == len(results) else None
+
+
+def epochs_to_pass(scores: Sequence[float], bar: float) -> int | None:
+    """After how many epochs the score was first above a bar; None: it never was.
+
+    >>> epochs_to_pass([70.0, 82.0, 85.0], 81.5), epochs_to_pass([70.0], 70.0)
+    (2, None)
+    """
+    return next((epoch for epoch, score in enumerate(scores, start=1) if score > bar), None)

@@ -1,0 +1,233 @@
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmore.errors import InputError
+from elmore.tasks.compare_models import compare
+from elmore.tasks.comparison.events import CellEvaluated, CellFailed, CellFinished, CellStarted, Interrupted, Reported
+from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, paper_variants
+from elmore.tasks.significance import score_of
+from small_comparison import OPTIONS, RECIPE, results, small_compare, write_data, write_names
+from small_runs import ENVIRONMENT, elmore_command, ended, of_kind
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def done(data, tmp_path_factory):
+    """A comparison that nobody interrupted, and its events; nobody changes it."""
+    folder = tmp_path_factory.mktemp("done") / "comparison"
+    return folder, list(small_compare(data, folder))
+
+
+def test_every_training_is_scored_on_every_test_set(done):
+    folder, events = done
+    assert [event.cell.variant for event in of_kind(CellFinished, events)] == [WITHOUT, WITH]
+    without, with_elmo = sorted(results(folder), key=lambda line: line["variant"], reverse=True)
+    for line in (without, with_elmo):
+        assert list(line["tests"]) == ["test", "other"]
+        assert line["epochs"] == len(line["dev_scores"])
+        assert line["dev"] == max(line["dev_scores"]) == line["dev_scores"][line["best_epoch"] - 1]
+    assert with_elmo["dev"] > 0  # else all of this would compare nothing with nothing
+    assert without["mixes"] == {}
+    assert sum(with_elmo["mixes"]["input"]["weights"]) == pytest.approx(1)
+    assert without["changes"] == {"elmo.where": "none"}
+
+
+def test_what_examples_count_adds_up_to_the_score(done):
+    folder, _ = done
+    for line in results(folder):
+        (path,) = folder.glob(f"counts/{line['variant'].replace(' ', '-').lower()}-*.npz")
+        with np.load(path) as counts:
+            for name, score in line["tests"].items():
+                assert len(counts[name]) == score["examples"]
+                assert score_of(counts[name]) == pytest.approx(score["value"])
+
+
+def test_a_report_lies_in_the_folder_and_weights_and_cache_do_not(done):
+    folder, events = done
+    report = events[-1]
+    assert isinstance(report, Reported)
+    assert report.failed == 0
+    assert set(report.files) == {"table", "json", "mixes", "dev-scores"}
+    assert all(path.stat().st_size for path in report.files.values())
+    assert json.loads(report.files["json"].read_text())["rows"][1]["variant"] == WITH
+    assert report.comparison.rows[1].gains["test"].p <= 1
+    left = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert "runs/with-elmo/1/log.jsonl" in left
+    assert not [path for path in left if path.endswith(".safetensors") or path.startswith("cache")]
+
+
+def test_the_command_of_a_result_trains_the_same_model(done, tmp_path):
+    folder, _ = done
+    line = next(line for line in results(folder) if line["variant"] == WITH)
+    words = line["command"].replace("elmore train", "train", 1).replace("'", "").replace("[8]", "[8]").split(" ")
+    from elmore.cli.app import program
+
+    outcome = tmp_path / "run"
+    words[words.index("-o") + 1] = str(outcome)
+    program.main([*words, "--device", "cpu", "-q"], standalone_mode=False)
+    card = json.loads((outcome / "model" / "task.json").read_text())
+    assert card["scores"]["dev F1"] == line["dev"]
+    assert card["mixes"] == line["mixes"]
+
+
+def test_the_same_again_trains_nothing_and_more_trains_only_what_is_new(data, tmp_path):
+    folder = tmp_path / "comparison"
+    list(small_compare(data, folder))
+    before = results(folder)
+    assert of_kind(CellStarted, small_compare(data, folder)) == []
+    more = list(small_compare(data, folder, seeds=2, variants=paper_variants(layers=["last"], fractions=[0.5])))
+    assert {event.cell.key for event in of_kind(CellStarted, more)} == {
+        (WITHOUT, 0.5, 1),
+        (WITH, 0.5, 1),
+        ("layers=last", 1.0, 1),
+        *((name, fraction, 2) for name in (WITHOUT, WITH) for fraction in (0.5, 1.0)),
+        ("layers=last", 1.0, 2),
+    }
+    after = results(folder)
+    assert [line for line in after if line in before] == before
+    assert {line["examples"] for line in after if line["fraction"] == 0.5} == {12}  # of 24
+    rows = [(row.variant, row.fraction, len(row.seeds)) for row in more[-1].comparison.rows]
+    assert rows == [(WITHOUT, 0.5, 2), (WITH, 0.5, 2), (WITHOUT, 1.0, 2), (WITH, 1.0, 2), ("layers=last", 1.0, 2)]
+    assert (folder / "fractions.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"recipe": {**RECIPE, "training.epochs": 5}}, r"the recipe is not .*training.epochs was 4, and is 5"),
+        ({"dev": "test"}, "the --dev data is not what"),
+        ({"test": "test"}, "the --test data is not what"),
+        ({"variants": [paper_variants()[0], Variant(name=WITH, changes={"elmo.layers": 1})]}, "was another variant"),
+    ],
+)
+def test_other_data_and_other_recipes_are_refused(done, data, changes, complaint):
+    folder, _ = done
+    changes = {name: data[value] if value == "test" else value for name, value in changes.items()}
+    with pytest.raises(InputError, match=complaint):
+        list(small_compare(data, folder, **changes))
+
+
+def test_another_bilm_under_the_same_name_is_refused(done, data):
+    folder, _ = done
+    about = json.loads((folder / "comparison.json").read_text())
+    stored = about["biLM tiny-random"]
+    try:
+        (folder / "comparison.json").write_text(json.dumps({**about, "biLM tiny-random": "0" * 64}))
+        with pytest.raises(InputError, match="the biLM tiny-random is not what"):
+            list(small_compare(data, folder, seeds=2))
+    finally:
+        (folder / "comparison.json").write_text(json.dumps({**about, "biLM tiny-random": stored}))
+
+
+def test_a_label_that_only_a_test_set_has_is_refused_before_anything_is_trained(data, tmp_path):
+    odd = tmp_path / "odd.conll"
+    odd.write_text(data["test"].read_text() + "\nUN B-ORG\n")
+    with pytest.raises(InputError, match=r"odd: .*odd.conll, line 62: 'UN' has the tag 'U-ORG'"):
+        list(small_compare(data, tmp_path / "comparison", test=odd))
+    assert not (tmp_path / "comparison" / "runs").exists()
+
+
+def test_a_training_that_fails_is_told_and_the_others_go_on(data, tmp_path):
+    folder = tmp_path / "comparison"
+    variants = [*paper_variants(), Variant(name="deep", changes={"elmo.layers": 7})]
+    for _ in range(2):  # the second time it is tried again, and nothing else
+        events = list(small_compare(data, folder, variants=variants))
+        (failed,) = of_kind(CellFailed, events)
+        assert failed.error == "elmo.layers is 7, and the biLM has layers 0 to 2"
+        assert "Traceback" in failed.details.read_text()
+        assert events[-1].failed == 1
+        assert [row.variant for row in events[-1].comparison.rows] == [WITHOUT, WITH]
+    assert [event.cell.variant for event in of_kind(CellStarted, events)] == ["deep"]
+
+
+def test_a_comparison_that_was_stopped_goes_on_and_gives_the_same(done, data, tmp_path):
+    folder = tmp_path / "comparison"
+    events = small_compare(data, folder)
+    for event in events:
+        # In the middle of the second training.
+        if isinstance(event, CellEvaluated) and (event.cell.variant, event.epoch) == (WITH, 2):
+            events.stop()
+    assert isinstance(event, Interrupted)
+    assert (event.done, event.cells) == (1, 2)
+    (started, *_) = of_kind(CellStarted, again := list(small_compare(data, folder)))
+    assert (started.cell.variant, started.resumes) == (WITH, True)
+    assert [event.epoch for event in of_kind(CellEvaluated, again)] == [3, 4]
+    assert results(folder) == results(done[0])
+
+
+def test_a_line_that_was_cut_short_is_made_again(done, data, tmp_path):
+    folder = tmp_path / "comparison"
+    list(small_compare(data, folder))
+    lines = (folder / "results.jsonl").read_text()
+    (folder / "results.jsonl").write_text(lines[:-30])
+    (started,) = of_kind(CellStarted, small_compare(data, folder))
+    assert started.cell.variant == WITH
+    assert results(folder) == results(done[0])
+
+
+def test_models_are_kept_if_they_are_asked_for(data, tmp_path):
+    from elmore.tasks.trained_model import load
+
+    list(small_compare(data, tmp_path / "comparison", keep_models=True))
+    line = results(tmp_path / "comparison")[0]
+    model = load(tmp_path / "comparison" / "runs" / "with-elmo" / "1", device="cpu")
+    assert model.evaluate(data["other"]).value == line["tests"]["other"]["value"]
+
+
+def test_two_comparisons_do_not_work_in_one_folder(data, tmp_path):
+    first = small_compare(data, tmp_path)
+    next(first)
+    with pytest.raises(InputError, match="another process is at work"):
+        list(small_compare(data, tmp_path))
+
+
+def test_test_sets_need_names_of_their_own(data, tmp_path):
+    (tmp_path / "more").mkdir()
+    other = write_names(tmp_path / "more" / "test.conll", sentences=2, seed=9)
+    with pytest.raises(InputError, match="two test sets would be called test"):
+        small_compare(data, tmp_path / "comparison", test=[data["test"], other])
+    assert small_compare(data, tmp_path / "comparison", test={"one": data["test"], "two": [other]})
+
+
+def test_a_task_of_ones_own_is_not_sent_to_other_processes(data, tmp_path):
+    from dataclasses import replace
+
+    from elmore.tasks.table import TASKS
+
+    own = replace(TASKS["ner"], summary="mine")
+    with pytest.raises(InputError, match="give jobs=0"):
+        compare(own, tmp_path, train=data["train"], dev=data["dev"], test=data["test"], jobs=2)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process as only POSIX has it")
+def test_a_comparison_in_several_processes_that_was_killed_goes_on_and_gives_the_same(done, data, tmp_path):
+    folder = tmp_path / "comparison"
+    files = [word for name in ("train", "dev", "test") for word in (f"--{name}", data[name])]
+    command = elmore_command("compare", "ner", *files, "--test", data["other"], *OPTIONS)
+    command += ["-o", str(folder), "--seeds", "1", "--jobs", "2", "--device", "cpu"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while running.poll() is None and not _is_training(folder):
+            time.sleep(0.01)
+        running.send_signal(signal.SIGKILL)
+    assert running.returncode == -signal.SIGKILL, "it was over too soon"
+    again = ended(command)
+    assert again.returncode == 0, again.stderr
+    assert "goes on" in again.stderr
+    assert again.stdout.startswith("ner, test: F1\n")
+    assert results(folder) == results(done[0])
+
+
+def _is_training(folder: Path) -> bool:
+    """Whether a training has ended its first epoch."""
+    return any(path.name != "step-00000000" for path in folder.glob("runs/*/*/checkpoints/step-*"))

@@ -1,0 +1,101 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
+from elmore.tasks.comparison.table import tabulate
+from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.significance import p_value
+
+PLAN = make_plan(TaskRecipe(), paper_variants(where=["input"]), seeds=3)
+
+
+def result(variant: str, seed: int, test: float, dev_scores: tuple[float, ...] = (50.0, 60.0)) -> CellResult:
+    return CellResult(
+        variant=variant,
+        changes={},
+        fraction=1.0,
+        seed=seed,
+        examples=100,
+        metric="span F1",
+        dev=max(dev_scores),
+        best_epoch=2,
+        epochs=len(dev_scores),
+        dev_scores=dev_scores,
+        tests={"test": TestScore(value=test, parts={}, examples=4)},
+        mixes={"input": MixWeights(weights=(0.2, 0.5, 0.3), gamma=1.0)} if variant == WITH else {},
+        seconds=10.0,
+        command="",
+    )
+
+
+def test_gain_and_error_reduction_are_those_of_the_means():
+    scores = {WITHOUT: (80.0, 81.0, 79.0), WITH: (84.0, 86.0, 85.0)}
+    results = [result(name, seed, test) for name, tests in scores.items() for seed, test in enumerate(tests, start=1)]
+    without, with_elmo, at_the_input = tabulate("ner", PLAN, results, {}).rows
+    # By hand: means 80 and 85, each with a standard deviation of 1; 5 points of the 20 that were missing.
+    assert (without.tests["test"].mean, without.tests["test"].spread) == (80.0, 1.0)
+    assert with_elmo.gains["test"].gain == pytest.approx(5.0)
+    assert with_elmo.gains["test"].error_reduction == pytest.approx(0.25)
+    assert with_elmo.gains["test"].p is None  # nothing was counted
+    assert without.gains == {}
+    # The same recipe by another name has the same row.
+    assert replace(at_the_input, variant=WITH) == with_elmo
+
+
+def test_a_gain_is_over_the_seeds_that_both_have():
+    results = [result(WITHOUT, 1, 80.0), result(WITH, 1, 84.0), result(WITH, 2, 99.0)]
+    _, row, _ = tabulate("ner", PLAN, results, {}).rows
+    assert row.gains["test"].gain == pytest.approx(4.0)
+    assert row.seeds == (1, 2)
+    assert row.tests["test"].mean == pytest.approx(91.5)
+
+
+def test_the_p_value_is_of_the_counts_of_all_seeds_together():
+    results = [result(name, seed, 80.0) for name in (WITHOUT, WITH) for seed in (1, 2)]
+    bad, good = np.array([[1, 1, 0]] * 3 + [[1, 1, 1]] * 3), np.array([[1, 1, 1]] * 5 + [[1, 1, 0]])
+    # With the second seed the models change places on the last three examples.
+    bad_again, good_again = np.array([[1, 1, 0]] * 3 + [[1, 1, 1]] * 3), np.array([[1, 1, 1]] * 3 + [[1, 1, 0]] * 3)
+    counts = {
+        (WITHOUT, 1.0, 1): {"test": bad},
+        (WITHOUT, 1.0, 2): {"test": bad_again},
+        (WITH, 1.0, 1): {"test": good},
+        (WITH, 1.0, 2): {"test": good_again},
+    }
+    _, row, _ = tabulate("ner", PLAN, results, counts).rows
+    assert row.gains["test"].p == p_value(good + good_again, bad + bad_again)
+    assert row.gains["test"].p not in (p_value(good, bad), p_value(good_again, bad_again))
+
+
+def test_epochs_to_pass_are_counted_against_the_baseline_of_the_same_seed():
+    results = [
+        result(WITHOUT, 1, 80.0, (70.0, 75.0, 74.0)),
+        result(WITHOUT, 2, 80.0, (70.0, 90.0, 74.0)),
+        result(WITH, 1, 80.0, (74.0, 75.0, 76.0)),
+        result(WITH, 2, 80.0, (74.0, 75.0, 76.0)),
+    ]
+    comparison = tabulate("ner", PLAN, results, {})
+    assert comparison.rows[1].epochs_to_pass == (3, None)
+    assert "after 3.0 (1 of 2 seeds)" in comparison.to_text()
+
+
+def test_a_baseline_without_errors_leaves_nothing_to_reduce():
+    results = [result(WITHOUT, 1, 100.0), result(WITH, 1, 99.0)]
+    _, row, _ = tabulate("ner", PLAN, results, {}).rows
+    assert (row.gains["test"].gain, row.gains["test"].error_reduction) == (-1.0, None)
+
+
+def test_text_markdown_and_json_tell_the_same():
+    results = [result(WITHOUT, 1, 80.0), result(WITH, 1, 85.0)]
+    comparison = tabulate("ner", make_plan(TaskRecipe(), paper_variants(), seeds=1), results, {})
+    assert comparison.to_text() == (
+        "ner, test: span F1\n"
+        "variant       seeds    dev   test   gain  error reduction  p  best epoch  passes baseline\n"
+        "without ELMo      1  60.00  80.00                             2.0 of 2.0\n"
+        "with ELMo         1  60.00  85.00  +5.00           25.0 %     2.0 of 2.0            never\n"
+    )
+    assert "| with ELMo | 1 | 60.00 | 85.00 | +5.00 | 25.0 % |  | 2.0 of 2.0 | never |" in comparison.to_markdown()
+    assert json.loads(comparison.to_json())["rows"][1]["gains"]["test"]["gain"] == 5.0
