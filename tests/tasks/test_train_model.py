@@ -161,6 +161,28 @@ def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
     assert card["elmo"]["fingerprint"] != "def6a5a1e651c3e1e1b0c9de71404200e62bd46a1b94256bbe89af0c62fa7cdf"
 
 
+def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_path):
+    longer = tmp_path / "longer.conll"
+    longer.write_text(f"{data['ner'].read_text()}\n" * 40)
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], "elmo.training": "fine-tuned", "training.epochs": 2}
+    events = train("ner", tmp_path / "run", train=longer, dev=longer, recipe=recipe, device="cpu")
+    for event in events:
+        if isinstance(event, Evaluated):
+            events.stop()
+    assert isinstance(event, Stopped)
+    again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
+    assert not [event for event in again if isinstance(event, Told)]
+    assert isinstance(again[-1], Finished)
+
+
+@pytest.mark.parametrize("wrong", [{"elmo.model": "nobody"}, {"words.vectors": "nowhere.txt"}])
+def test_a_training_that_cannot_begin_leaves_no_run_behind(data, tmp_path, wrong):
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], **wrong}
+    with pytest.raises(NotFound):
+        list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], recipe=recipe, device="cpu"))
+    assert not (tmp_path / "run" / "recipe.json").exists()
+
+
 def test_word_vectors_of_a_file_may_stay_as_they_are(data, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("john 1 0\nparis 0 1\nrare 0.5 0.5\n")

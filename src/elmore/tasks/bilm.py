@@ -3,22 +3,26 @@
 A task model is worth nothing with another biLM than the one it was trained with, so that one's fingerprint is kept.
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from elmore.atomic_files import make_folder
 from elmore.corpus.prepare import prepare
 from elmore.embedding.embedder import Embedder
 from elmore.errors import InputError, error_context
 from elmore.model import Model, load
 from elmore.pretraining.events import Finished
 from elmore.pretraining.pretrain import pretrain
+from elmore.tasks.events import Told
 from elmore.tasks.model_folder import RequiredBilm
 from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
 from elmore.text.token_style import convert_tokens
+from elmore.text.tokenizing import Tokenizer
 
 HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
 
@@ -50,40 +54,52 @@ def fine_tune(
     *,
     token_style: TokenStyle,
     device: torch.device,
-) -> Iterator[str]:
-    """Train a biLM as a language model on a task's sentences; its folder is `folder / "run" / "model"` afterwards.
+) -> Generator[Told, None, Model]:
+    """Train a biLM as a language model on a task's sentences, in a folder, and return it.
 
-    Yields what there is to tell, the perplexity before and after last.
+    Yields what there is to tell, the perplexity before and after. What was done by an earlier try is not done again.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = Embedder(model).tokenizer
-    text = folder / "text.txt"
-    with text.open("w", encoding="utf-8", newline="\n") as file:
-        for tokens in sentences:
-            words = tokens if token_style == "moses" else convert_tokens(tokens, tokenizer, style=token_style).words
-            # A blank inside of a word would make it two.
-            file.write(" ".join(word.replace(" ", "\u00a0") for word in words) + "\n\n")
-    corpus = folder / "corpus"
+    text = _written_out(sentences, Embedder(model).tokenizer, token_style)
+    # Another text, from a try with other examples, is another corpus.
+    place = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    corpus, run = place / "corpus", place / "run"
     if not corpus.is_dir():
-        # The words of its own softmax, which it has learnt to predict, where it has one.
-        vocabulary = None
-        if model.vocabulary is not None:
-            vocabulary = folder / "vocabulary.txt"
-            vocabulary.write_text(
-                "".join(f"{word}\n" for word in model.vocabulary.words), encoding="utf-8", newline="\n"
-            )
-        prepare([text], corpus, input_format="tokenized", vocabulary=vocabulary, heldout=HELDOUT_SHARE, workers=1)
-    run = folder / "run"
-    recipe = {"training.epochs": options.fine_tuning_epochs}
-    for event in pretrain(corpus, run, recipe, init=model, resume=(run / "recipe.json").is_file(), device=device):
-        if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
-            yield (
-                f"fine-tuned {model.card.name or model.card.source} on {len(sentences):,} sentences of the task: "
-                f"perplexity {event.baseline.score:.1f} before, {event.heldout.score:.1f} after"
-            )
+        _prepare(text, model, corpus)
+    if not (run / "model").is_dir():
+        if (run / "recipe.json").is_file():
+            events = pretrain(corpus, run, resume=True, device=device)
+        else:
+            recipe = {"training.epochs": options.fine_tuning_epochs}
+            events = pretrain(corpus, run, recipe, init=model, device=device)
+        for event in events:
+            if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
+                yield Told(
+                    f"fine-tuned {model.card.name or model.card.source} on {len(sentences):,} sentences of the task: "
+                    f"perplexity {event.baseline.score:.1f} before, {event.heldout.score:.1f} after"
+                )
+    tuned = load(run / "model", device=device)
+    # It wants its text as the biLM before did, whatever the corpus looked like.
+    return replace(tuned, card=replace(tuned.card, text=model.card.text))
 
 
-def load_fine_tuned(folder: Path, before: Model, *, device: torch.device) -> Model:
-    """What `fine_tune` made; it wants its text as the biLM before did."""
-    model = load(folder / "run" / "model", device=device)
-    return replace(model, card=replace(model.card, text=before.card.text))
+def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token_style: TokenStyle) -> str:
+    """The sentences in the biLM's own words, each a document of its own: they may be in any order."""
+    lines = []
+    for tokens in sentences:
+        words = tokens if token_style == "moses" else convert_tokens(tokens, tokenizer, style=token_style).words
+        # A blank inside of a word would make it two.
+        lines.append(" ".join(word.replace(" ", "\u00a0") for word in words))
+    return "\n\n".join(lines) + "\n"
+
+
+def _prepare(text: str, model: Model, corpus: Path) -> None:
+    make_folder(corpus.parent)
+    file = corpus.with_name("text.txt")
+    file.write_text(text, encoding="utf-8", newline="\n")
+    # The words of its own softmax, which it has learnt to predict, where it has one.
+    vocabulary = None
+    if model.vocabulary is not None:
+        vocabulary = corpus.with_name("vocabulary.txt")
+        words = "".join(f"{word}\n" for word in model.vocabulary.words)
+        vocabulary.write_text(words, encoding="utf-8", newline="\n")
+    prepare([file], corpus, input_format="tokenized", vocabulary=vocabulary, heldout=HELDOUT_SHARE, workers=1)

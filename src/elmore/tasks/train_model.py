@@ -16,8 +16,8 @@ from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.model import Model, load
 from elmore.recipe import override, read_recipe
-from elmore.tasks.bilm import fine_tune, load_fine_tuned, requirement_of
-from elmore.tasks.events import Event, Finished, Opened, Told
+from elmore.tasks.bilm import fine_tune, requirement_of
+from elmore.tasks.events import Event, Finished, Opened
 from elmore.tasks.fitting import fit_model
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import write_task_model
@@ -104,17 +104,17 @@ def _events(request: _Request, device: torch.device, stop_asked: Callable[[], bo
     provenance = {"task": task.name, "train": _digest(train), "dev": _digest(dev)}
     if request.folder.is_begun:
         _check_same(request.folder, provenance)
-    # Before anything is written: data that cannot be learnt from leaves no folder behind.
     labels = task.labels(train.examples, recipe.task)
     task.check(dev.examples, labels)
-    settings = RunSettings(checkpoint_every=-(-len(examples) // recipe.training.batch_size))
-    request.folder.write(StoredRun(asdict(recipe), asdict(settings), provenance))
     token_style = find_token_style(task, recipe, train.examples)
     bilm = yield from _bilm(request, recipe, examples, token_style, device)
     cache = request.cache or request.folder.path / CACHE
     assembled = new_model(
         task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
     )
+    # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
+    settings = RunSettings(checkpoint_every=-(-len(examples) // recipe.training.batch_size))
+    request.folder.write(StoredRun(asdict(recipe), asdict(settings), provenance))
     yield _opened(assembled, train, dev, examples=len(examples))
     learnt: _Learnt | None
     if isinstance(assembled.model, FittedModel):
@@ -165,7 +165,7 @@ def _fit(
 
 def _bilm(
     request: _Request, recipe: TaskRecipe, examples: Sequence[Any], token_style: TokenStyle, device: torch.device
-) -> Generator[Told, None, Model | None]:
+) -> Generator[Event, None, Model | None]:
     """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
     options = recipe.elmo
     if not options.is_used:
@@ -174,9 +174,7 @@ def _bilm(
     if options.training == "fine-tuned":
         folder = request.folder.path / FINE_TUNING
         sentences = [tokens for example in examples for tokens in request.task.sentences(example)]
-        for text in fine_tune(bilm, sentences, folder, options, token_style=token_style, device=device):
-            yield Told(text)
-        bilm = load_fine_tuned(folder, bilm, device=device)
+        bilm = yield from fine_tune(bilm, sentences, folder, options, token_style=token_style, device=device)
     return bilm
 
 
