@@ -21,8 +21,8 @@ def completed(elmore, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_verbs_are_completed(completed) -> None:
-    assert completed("elmore e") == ["embed"]
-    assert completed("elmore pr") == ["prepare", "pretrain"]
+    assert completed("elmore e") == ["embed", "evaluate"]
+    assert completed("elmore pr") == ["prepare", "pretrain", "predict"]
 
 
 def test_options_are_completed(completed) -> None:

@@ -258,7 +258,7 @@ def test_where_the_third_column_counts_the_fourth_has_the_word(file):
 
 def test_a_line_without_its_word_is_refused():
     lines = enumerate(["1\tGo\tVB", "2\t\tRP"], start=1)
-    with pytest.raises(InputError, match="x, line 2: the word, in column 2, is missing"):
+    with pytest.raises(InputError, match="x, line 2: the word is in column 2, and is empty"):
         next(column_sentences(lines, name="x"))
 
 

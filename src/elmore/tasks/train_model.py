@@ -17,7 +17,7 @@ from elmore.fields import read_fields
 from elmore.model import Model, load
 from elmore.recipe import override, read_recipe
 from elmore.tasks.bilm import fine_tune, requirement_of
-from elmore.tasks.events import Event, Finished, Opened
+from elmore.tasks.events import Event, Finished, Opened, Told
 from elmore.tasks.fitting import fit_model
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import write_task_model
@@ -120,6 +120,8 @@ def _events(request: _Request, device: torch.device, stop_asked: Callable[[], bo
     if isinstance(assembled.model, FittedModel):
         learnt = yield from _fit(assembled, request, examples, dev.examples, stop_asked)
     else:
+        if assembled.maker.layers is not None:
+            yield Told("the biLM reads all sentences once; their layers are kept for the training")
         assembled.maker.read_ahead([*examples, *dev.examples])
         training = TaskTraining(assembled, train=examples, dev=dev.examples)
         learnt = yield from _train(training, TrainingRun(training, request.folder, settings), stop_asked)

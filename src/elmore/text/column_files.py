@@ -69,11 +69,13 @@ def column_sentences(lines: NumberedLines, *, name: str, word_column: int | None
         others = place == 1 and word_column is None
         rows = [(number, row) for number, row in found if not (others and _OTHER_ID.fullmatch(row[0]))]
         for number, row in rows:
-            if not (len(row) > place and row[place]):
+            if len(row) <= place:
                 raise InputError(
                     f"{name}, line {number}: the word is in column {place + 1}, and here are {len(row)}; "
                     "every word of a sentence has the same columns"
                 )
+            if not row[place]:
+                raise InputError(f"{name}, line {number}: the word is in column {place + 1}, and is empty")
         if rows and place and word_column is None and not _is_numbered(rows, place):
             raise InputError(
                 f"{name}, line {rows[0][0]}: column {_NUMBERS[place].column + 1} numbers the words of the sentences "
