@@ -3,9 +3,10 @@
     python experiments/word-senses/measure.py [--model elmore-en] [--data FOLDER] [--cache FOLDER] [--only NAME ...]
 
 For every layer, for their average, and for GloVe's vectors, which know no context, a model is fitted as `elmore train`
-does, and scored as `elmore evaluate` does. The layers of all sentences are kept in the cache (several gigabytes),
-so that the biLM reads them once. Writes results/wsd.json, results/wic.json and results/trained.json, where rows that
-were not asked for keep what they had. --only takes wsd, wic and trained (the methods that are trained by gradients).
+does, and scored as `elmore evaluate` does. The layers of all sentences are kept in the cache (several GB), so that the
+biLM reads them once. Writes results/wsd.json, results/wic.json and results/trained.json, where rows that were not asked
+for keep what they had. --only takes wsd, wic, and of the methods that are trained by gradients classifier (of WiC) and
+linear (of WSD).
 """
 
 import argparse
@@ -34,6 +35,7 @@ RESULTS = Path(__file__).parent / "results"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tasks"
 # The four test sets of the paper; the fifth is its dev set.
 TESTS, DEV = ("senseval2", "senseval3", "semeval2013", "semeval2015"), "semeval2007"
+PARTS = ("wsd", "wic", "classifier", "linear")
 POS = ("NOUN", "VERB", "ADJ", "ADV")
 
 Changes = Mapping[str, Any]
@@ -74,7 +76,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="a folder that stays; without it, one that goes")
     parser.add_argument("--device")
-    parser.add_argument("--only", nargs="*", choices=("wsd", "wic", "trained"), default=("wsd", "wic", "trained"))
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         cache = arguments.cache or Path(temporary)
@@ -86,8 +88,9 @@ def main() -> None:
         if "wic" in arguments.only:
             for name, changes in place.vectors().items():
                 keep("wic", name, measure_wic(place, changes), place)
-        if "trained" in arguments.only:
+        if "classifier" in arguments.only:
             keep("trained", "wic classifier", measure_wic(place, {"task.method": "classifier"}), place)
+        if "linear" in arguments.only:
             keep("trained", "wsd linear", measure_wsd(place, {"task.method": "linear"}), place)
 
 
