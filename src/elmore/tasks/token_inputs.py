@@ -3,10 +3,13 @@
 B sentences, T tokens, W distinct tokens of a batch, C characters, L layers, dim size of a biLM's vector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -37,24 +40,19 @@ class TokenInputs(NamedTuple):
         ([[2, 1], [1, 0]], [[True, True], [True, False]])
         """
         lengths = tuple(map(len, sentences))
-        longest = max(lengths, default=0)
         numbers: dict[str, int] = {}
-        distinct = torch.zeros(len(sentences), longest, dtype=torch.int64)
-        for row, sentence in enumerate(sentences):
-            found = [numbers.setdefault(token, len(numbers)) for token in sentence]
-            distinct[row, : len(found)] = torch.tensor(found, dtype=torch.int64)
-        words = torch.tensor([vocabulary.word_number(token) for token in numbers] or [0], dtype=torch.int64)
-        spelt = [torch.tensor(vocabulary.character_numbers(token), dtype=torch.int64) for token in numbers]
-        mask = torch.arange(longest) < torch.tensor(lengths, dtype=torch.int64)[:, None]
+        found = [numbers.setdefault(token, len(numbers)) for sentence in sentences for token in sentence]
+        mask = _filled(lengths)
+        distinct = np.zeros(mask.shape, dtype=np.int64)
+        distinct[mask] = found
+        words = np.array([vocabulary.word_number(token) for token in numbers] or [0], dtype=np.int64)
         return cls(
             tokens=sentences,
             lengths=lengths,
-            mask=mask,
-            words=words[distinct] * mask,
-            characters=pad_sequence(spelt, batch_first=True, padding_value=NO_CHARACTER)
-            if spelt
-            else torch.full((1, 1), NO_CHARACTER),
-            distinct=distinct,
+            mask=torch.from_numpy(mask),
+            words=torch.from_numpy(words[distinct] * mask),
+            characters=torch.from_numpy(_characters(numbers, vocabulary)),
+            distinct=torch.from_numpy(distinct),
             layers=pad_sequence(list(layers), batch_first=True) if layers else None,
         )
 
@@ -69,3 +67,18 @@ class TokenInputs(NamedTuple):
             distinct=moved(self.distinct),
             layers=None if self.layers is None else moved(self.layers),
         )
+
+
+def _characters(words: Collection[str], vocabulary: TokenVocabulary) -> NDArray[np.int64]:  # (W, C)
+    spelt = [vocabulary.character_numbers(word) for word in words]
+    places = _filled(tuple(map(len, spelt)) or (0,), at_least=1)
+    numbers = np.full(places.shape, NO_CHARACTER, dtype=np.int64)
+    numbers[places] = list(chain.from_iterable(spelt))
+    return numbers
+
+
+def _filled(lengths: Sequence[int], *, at_least: int = 0) -> NDArray[np.bool_]:
+    """A row for each length, true at so many places from its beginning."""
+    places = np.arange(max(max(lengths, default=0), at_least))
+    filled: NDArray[np.bool_] = places < np.array(lengths, dtype=np.int64).reshape(-1, 1)
+    return filled

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmore.errors import InputError
-from elmore.tasks.blocks.crf import AllowedTransitions, LinearChainCrf
+from elmore.tasks.blocks.crf import AllowedTransitions, LinearChainCrf, log_partition, log_partition_by_scan
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds
 
@@ -72,6 +72,25 @@ def test_the_likelihood_is_that_of_all_sequences_enumerated(seed: int, lengths: 
         scores = enumerated(crf, emissions[row, :length])
         partition = np.log(np.sum(np.exp(list(scores.values()))))
         assert found[row].item() == pytest.approx(scores[tuple(gold[row, :length].tolist())] - partition, abs=1e-9)
+
+
+@patiently
+@given(seeds, some_lengths.filter(any), some_tags)
+def test_joined_pair_by_pair_the_sum_and_its_gradients_are_those_of_the_loop(
+    seed: int, lengths: list[int], tags: int
+) -> None:
+    mask = ragged_mask(lengths)
+    parameters = tuple(random_crf(seed, tags)._free_parameters())
+    emissions = (3 * random_tensor(seed, *mask.shape, tags)).masked_fill(~mask.unsqueeze(2), 0).requires_grad_()
+    values, gradients = [], []
+    for function in (log_partition, log_partition_by_scan):
+        found = function(emissions, mask, *parameters)[mask[:, 0]]
+        values.append(found.detach())
+        weights = torch.arange(1, len(found) + 1, dtype=torch.float64)
+        gradients.append(torch.autograd.grad((found * weights).sum(), (emissions, *parameters), materialize_grads=True))
+    torch.testing.assert_close(*values)
+    for of_loop, of_scan in zip(*gradients, strict=True):
+        torch.testing.assert_close(of_scan, of_loop)
 
 
 def test_the_probabilities_of_all_sequences_of_a_length_sum_to_one() -> None:

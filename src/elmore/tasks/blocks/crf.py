@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from elmore.errors import InputError
 
+NEVER = -1e6  # the logarithm of as good as nothing
+LARGEST_SCAN = 2**28  # numbers that the first step of a scan lays out, at most
+
 
 class AllowedTransitions(NamedTuple):
     """Which tags may begin a sentence, which may follow each other, and which may end one.
@@ -113,14 +116,46 @@ class LinearChainCrf(nn.Module):
         return emitted + moved + ends[0, :, 0] + ends[1, :, 1]
 
     def _log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        by_time = emissions.unbind(dim=1)
-        into = self.transitions.t()  # (to, from): the sum is over neighbours in memory
-        # prefixes[t][b, k]: the logarithm of the sum over all beginnings of t + 1 tags that end in k
-        prefixes = [self.start_transitions + by_time[0]]
-        for emission in by_time[1:]:
-            prefixes.append(torch.logsumexp(prefixes[-1].unsqueeze(1) + into, dim=2) + emission)
-        # Past its end a sentence's sums are nonsense; nobody looks at them.
-        return torch.logsumexp(_at_last(torch.stack(prefixes, dim=1), mask) + self.end_transitions, dim=1)
+        batch, tokens, tags = emissions.shape
+        # A GPU is idle while a loop launches one small kernel after another; a CPU has nothing to spare for more sums.
+        if emissions.is_cuda and batch * tokens * tags**3 <= LARGEST_SCAN:
+            return log_partition_by_scan(emissions, mask, *self._free_parameters())
+        return log_partition(emissions, mask, *self._free_parameters())
+
+    def _free_parameters(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.start_transitions, self.transitions, self.end_transitions
+
+
+def log_partition(emissions: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor) -> Tensor:
+    """(B,) the logarithm of the sum over all sequences of exp(score), token by token."""
+    by_time = emissions.unbind(dim=1)
+    into = transitions.t()  # (to, from): the sum is over neighbours in memory
+    # prefixes[t][b, k]: the logarithm of the sum over all beginnings of t + 1 tags that end in k
+    prefixes = [start + by_time[0]]
+    for emission in by_time[1:]:
+        prefixes.append(torch.logsumexp(prefixes[-1].unsqueeze(1) + into, dim=2) + emission)
+    # Past its end a sentence's sums are nonsense; nobody looks at them.
+    return torch.logsumexp(_at_last(torch.stack(prefixes, dim=1), mask) + end, dim=1)
+
+
+def log_partition_by_scan(emissions: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor) -> Tensor:
+    """As `log_partition`, in as many steps as T has binary digits: neighbours are joined, then pairs, and so on.
+
+    steps[b, t, i, j] is the logarithm of the sum over all ways from tag i to tag j in some tokens; of two neighbours it
+    is a product of matrices in which sums are products and log-sum-exp is a sum. K times the work, in few kernels.
+    """
+    tags = emissions.shape[2]
+    # Where a sentence has ended one stays where one is. Not -inf, of which the gradients would not be numbers.
+    stay = torch.full((tags, tags), NEVER, dtype=emissions.dtype, device=emissions.device).fill_diagonal_(0)
+    steps = torch.where(mask[:, 1:, None, None], transitions + emissions[:, 1:].unsqueeze(2), stay)
+    while steps.shape[1] > 1:
+        if steps.shape[1] % 2:
+            steps = torch.cat([steps, stay.expand(len(steps), 1, tags, tags)], dim=1)
+        steps = torch.logsumexp(steps[:, 0::2].unsqueeze(4) + steps[:, 1::2].unsqueeze(2), dim=3)
+    paths = start + emissions[:, 0]  # (B, K), by the first tag
+    if steps.shape[1]:
+        paths = torch.logsumexp(paths.unsqueeze(2) + steps[:, 0], dim=1)  # by the last
+    return torch.logsumexp(paths + end, dim=1)
 
 
 def viterbi(
