@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import overlap_figures
 import tokenizer_figures
 import word_senses_figures
 from kept_results import (
@@ -216,6 +217,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("experiments/elmore-en/README.md", "int8"): int8,
     ("experiments/elmore-en/README.md", "start-state"): start_state,
     ("docs/pretraining.md", "printed-lines"): printed_lines,
+    ("experiments/overlap/README.md", "sets"): overlap_figures.sets,
     ("experiments/tokenizer/README.md", "texts"): tokenizer_figures.texts,
     ("experiments/word-senses/README.md", "senses"): word_senses_figures.senses,
     ("experiments/word-senses/README.md", "pairs"): word_senses_figures.pairs,
@@ -411,6 +413,15 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "takes up to {} times as long, {} times at the median",
     ): tokenizer_figures.times,
     ("experiments/tokenizer/README.md", "on {} characters a text"): tokenizer_figures.characters,
+    ("experiments/overlap/README.md", "Hardly: {} of the {} test sets share no 13-gram"): overlap_figures.clean_sets,
+    ("experiments/overlap/README.md", "examples in WikiNEuRal ({} %), MCL-WiC ({} %) and SCWS ({} %)"): (
+        overlap_figures.shares
+    ),
+    (
+        "experiments/overlap/README.md",
+        "an older version: {} of its {} paragraphs share a 13-gram, and {} of the {} of the other articles",
+    ): overlap_figures.known_article,
+    ("experiments/overlap/README.md", "{} million words in this way of counting"): overlap_figures.words,
 }
 
 

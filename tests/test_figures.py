@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-SHARED = ("kept_results.py", "tokenizer_figures.py", "word_senses_figures.py")  # parts of figures.py
+# Parts of figures.py.
+SHARED = ("kept_results.py", "overlap_figures.py", "tokenizer_figures.py", "word_senses_figures.py")
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
