@@ -1,0 +1,205 @@
+"""How long tasks take: an epoch of training with ELMo from the cache and without ELMo.
+
+    python benchmarks/tasks.py training [--device cpu] [--tasks ner sentiment pos] [--rounds 7] [--steps 12]
+
+The model with ELMo and the one without take turns over the same batches of real data, the first of a training, so that
+what else the machine does slows down both. Both have GloVe's vectors; all else is as the task's recipe says. The
+biLM has read the sentences beforehand: how long that took is told beside, and is in no ratio. Nor is the scoring of the
+dev set. Beside the time that has passed, that of the processor is kept, which other programs disturb less. Prints a
+table, and appends a JSON line to benchmarks/results/tasks_training.jsonl.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import which
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+
+from elmore import __version__, load
+from elmore.defaults import DEFAULT_MODEL
+from elmore.model import Model
+from elmore.tasks.new_model import find_token_style, new_model
+from elmore.tasks.table import find_task
+from elmore.tasks.task_training import TaskTraining
+from elmore.tasks.train_model import resolve_recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).resolve().parent / "results"
+TRAINING_RESULTS = RESULTS / "tasks_training.jsonl"
+DATA = Path(os.path.relpath(ROOT.parent / "shared" / "data" / "tasks"))
+VECTORS = Path("vectors", "glove.6B.100d.cut.txt.xz")
+STEPS = {"cpu": 12, "cuda": 200}  # of a round
+TASKS: dict[str, tuple[Path, dict[str, Any]]] = {  # what each learns from, and what its recipe is changed by
+    "ner": (Path("ner", "wikineural-train.conll.xz"), {}),
+    "sentiment": (Path("sentiment", "sst-train.txt.xz"), {}),
+    "pos": (Path("pos", "en_ewt-ud-train.conllu.xz"), {}),
+    "wic": (Path("wic", "mclwic-en-train.jsonl.xz"), {"task.method": "classifier"}),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(required=True)
+    training = parts.add_parser("training", help="an epoch with ELMo from the cache, and without")
+    training.set_defaults(measure=measure_training, table=training_table, results=TRAINING_RESULTS)
+    training.add_argument("--tasks", nargs="+", choices=TASKS, default=["ner", "sentiment", "pos"])
+    training.add_argument("--device", choices=STEPS, default="cpu")
+    training.add_argument("--steps", type=int, help=f"of each model in a round; by default {STEPS}")
+    training.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    for part in (training,):
+        part.add_argument("--rounds", type=int, default=7)
+        part.add_argument("--data", type=Path, default=DATA, help="the folder with the tasks' data")
+        part.add_argument("--threads", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    result = {**arguments.measure(arguments), **circumstances()}
+    print(arguments.table(result))
+    RESULTS.mkdir(exist_ok=True)
+    with arguments.results.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+
+
+def circumstances() -> dict[str, Any]:
+    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    # A copy without its history, on a machine without git, can be measured too.
+    known = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip() if which("git") else ""
+    return {
+        "commit": known,
+        "elmore": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+
+
+# Training.
+
+
+def measure_training(arguments: argparse.Namespace) -> dict[str, Any]:
+    torch.set_num_threads(arguments.threads)
+    device = torch.device(arguments.device)
+    bilm = load(DEFAULT_MODEL, device=device)
+    return {
+        "benchmark": "tasks_training",
+        "model": DEFAULT_MODEL,
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        "threads": arguments.threads,
+        "precision": arguments.precision,
+        "rounds": arguments.rounds,
+        "steps_per_round": arguments.steps or STEPS[device.type],
+        "tasks": {name: measure_task(name, bilm, arguments) for name in arguments.tasks},
+    }
+
+
+def measure_task(name: str, bilm: Model, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The seconds of an epoch of both models, as each round had them."""
+    file, changes = TASKS[name]
+    task = find_task(name)
+    changes = {**changes, "words.vectors": str(arguments.data / VECTORS), "training.precision": arguments.precision}
+    recipes = {
+        "with": resolve_recipe(task, changes),
+        "without": resolve_recipe(task, {**changes, "elmo.where": "none"}),
+    }
+    examples = task.read([arguments.data / file], recipes["with"].task, to_train=True).examples
+    labels = task.labels(examples, recipes["with"].task)
+    style = find_token_style(task, recipes["with"], examples)
+    device = torch.device(arguments.device)
+    with tempfile.TemporaryDirectory() as cache:
+        trainings = {
+            model: TaskTraining(
+                new_model(
+                    task,
+                    recipe,
+                    labels,
+                    examples,
+                    bilm=bilm if recipe.elmo.is_used else None,
+                    token_style=style,
+                    cache=Path(cache),
+                    device=device,
+                ),
+                train=examples,
+                dev=[],
+            )
+            for model, recipe in recipes.items()
+        }
+        steps = arguments.steps or STEPS[device.type]
+        first = trainings["with"]
+        read = sorted({number for step in range(steps) for number in first.batches.batch(step)})
+        began = time.perf_counter()
+        first.maker.read_ahead([examples[number] for number in read])
+        filled = time.perf_counter() - began
+        rounds = take_turns(trainings, rounds=arguments.rounds, steps=steps)
+    epochs = {model: [clock.wall * first.steps_per_epoch / steps for clock in rounds[model]] for model in rounds}
+    pairs = list(zip(rounds["with"], rounds["without"], strict=True))
+    ratios = [ours.wall / bare.wall for ours, bare in pairs]
+    tokens = sum(len(tokens) for number in read for tokens in task.sentences(examples[number]))
+    result = {
+        "seconds_per_epoch": {model: round(median(several), 2) for model, several in epochs.items()},
+        "each_round": {model: [round(one, 2) for one in several] for model, several in epochs.items()},
+        "ratio": round(median(ratios), 2),
+        "ratio_each_round": [round(ratio, 2) for ratio in ratios],
+        "processor_ratio": round(median(ours.processor / bare.processor for ours, bare in pairs), 2),
+        "steps_per_epoch": round(first.steps_per_epoch),
+        "batch_size": first.options.batch_size,
+        "tokens_per_step": round(tokens / steps),
+        "seconds_to_fill": round(filled, 1),
+        "filled_tokens": tokens,
+        "seed": recipes["with"].training.seed,
+    }
+    print(f"{name}: {result['ratio']} times as long", flush=True)
+    return result
+
+
+class Seconds(NamedTuple):
+    """How long something took."""
+
+    wall: float
+    processor: float  # of all threads of this process
+
+
+def take_turns(trainings: Mapping[str, TaskTraining[Any, Any]], *, rounds: int, steps: int) -> dict[str, list[Seconds]]:
+    """What the same steps take each training in each round, after a round that does not count."""
+    found: dict[str, list[Seconds]] = {model: [] for model in trainings}
+    for _ in range(rounds + 1):
+        for model, training in trainings.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            # Each step waits for its loss, and so for the device.
+            for step in training.train(0, steps):
+                if not step.finite:
+                    raise SystemExit(f"{model}, step {step.number}: the loss is not finite")
+            found[model].append(Seconds(time.perf_counter() - wall, time.process_time() - processor))
+    return {model: several[1:] for model, several in found.items()}
+
+
+def training_table(result: dict[str, Any]) -> str:
+    head = ["task", "s an epoch without ELMo", "with", "ratio", "rounds", "of processor time", "cache, tokens a second"]
+    rows = [
+        [
+            name,
+            f"{one['seconds_per_epoch']['without']:.1f}",
+            f"{one['seconds_per_epoch']['with']:.1f}",
+            f"{one['ratio']:.2f}",
+            f"{min(one['ratio_each_round']):.2f} to {max(one['ratio_each_round']):.2f}",
+            f"{one['processor_ratio']:.2f}",
+            f"{one['filled_tokens'] / one['seconds_to_fill']:,.0f}",
+        ]
+        for name, one in result["tasks"].items()
+    ]
+    return lines_of(head, rows)
+
+
+def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("\t".join(cells) for cells in (head, *rows))
+
+
+if __name__ == "__main__":
+    main()
