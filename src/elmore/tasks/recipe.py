@@ -83,6 +83,8 @@ class TrainingOptions:
     """[training]: how a task's model is trained."""
 
     epochs: int = checked_field(75, at_least=1)  # at most
+    # An epoch has at least so many steps, and reads a small set several times: it is scored once an epoch.
+    min_epoch_steps: int = checked_field(1, at_least=1)
     patience: int = checked_field(10, at_least=0)  # epochs without a better score before it ends; 0: never before all
     batch_size: int = checked_field(32, at_least=1)  # examples
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from elmore.tasks.example_batches import ExampleBatches
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.new_model import AssembledModel
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.recipe import TaskRecipe, TrainingOptions
 from elmore.tasks.task import Batch, TaskModel
 from elmore.training.memory import MemoryMeter, training_state_bytes
 from elmore.training.state_dicts import joint_state_dict, load_joint_state_dict
@@ -40,9 +40,10 @@ class TaskTraining(Generic[E, P]):
         self._memory = MemoryMeter(maker.device)
         lengths = [sum(map(len, task.sentences(example))) for example in train]
         self.batches = ExampleBatches(lengths, batch_size=self.options.batch_size, seed=self.options.seed)
-        self.steps_per_epoch = float(self.batches.per_epoch)
+        epoch = epoch_steps(self.batches.per_epoch, self.options)
+        self.steps_per_epoch = float(epoch)
         self.tokens_per_step = sum(lengths) / self.batches.per_epoch
-        self.phase_ends = (self.options.epochs * self.batches.per_epoch,)
+        self.phase_ends = (self.options.epochs * epoch,)
         self.baseline_at = None
         self.optimizer = make_optimizer(self.model, assembled.recipe)
         self.stopping = EarlyStopping(self.options.patience, self.options.plateau_factor, self.options.plateau_patience)
@@ -144,6 +145,15 @@ class TaskTraining(Generic[E, P]):
         return self._memory.peak_growth(training_state_bytes(self.model, [self.optimizer]))
 
 
+def epoch_steps(batches: int, options: TrainingOptions) -> int:
+    """The steps of an epoch over so many batches: those that read each as often, and are enough.
+
+    >>> epoch_steps(4, TrainingOptions(min_epoch_steps=50))
+    52
+    """
+    return batches * -(-options.min_epoch_steps // batches)
+
+
 class EarlyStopping:
     """Follows a score: when it was best, when the rate falls, and when it has been flat for too long.
 
@@ -205,11 +215,13 @@ def make_optimizer(model: nn.Module, recipe: TaskRecipe) -> torch.optim.Optimize
     if bilm:
         groups.append({"params": bilm, "rate": recipe.elmo.learning_rate / options.learning_rate})
     rate, decay = options.learning_rate, options.weight_decay
+    # One kernel for all parameters; on a CPU it would be another sum, and no faster.
+    fused = all(parameter.is_cuda for parameter in parameters.values())
     match options.optimizer:
         case "adam":
-            return torch.optim.Adam(groups, lr=rate, weight_decay=decay)
+            return torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=fused)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=rate, weight_decay=decay)
+            return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=fused)
         case "adadelta":
             # As the paper's models have it; torch's own rho is 0.9.
             return torch.optim.Adadelta(groups, lr=rate, rho=0.95, eps=1e-6, weight_decay=decay)

@@ -25,7 +25,7 @@ from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import find_task
 from elmore.tasks.task import Dataset, FittedModel, Task
-from elmore.tasks.task_training import TaskTraining
+from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
 from elmore.training.distributed import process_device
@@ -36,6 +36,8 @@ from elmore.training.run_folder import RunFolder, StoredRun
 from elmore.training.settings import RunSettings
 
 CACHE, FINE_TUNING = "cache", "fine-tuning"  # in the run's folder
+# A short epoch on a GPU would take as long to write down as to train: the vectors of all words are in a checkpoint.
+SECONDS_BETWEEN_CHECKPOINTS = 15.0
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -113,7 +115,10 @@ def _events(request: _Request, device: torch.device, stop_asked: Callable[[], bo
         task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
     )
     # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
-    settings = RunSettings(checkpoint_every=-(-len(examples) // recipe.training.batch_size))
+    batches = -(-len(examples) // recipe.training.batch_size)
+    settings = RunSettings(
+        checkpoint_every=epoch_steps(batches, recipe.training), checkpoint_seconds=SECONDS_BETWEEN_CHECKPOINTS
+    )
     request.folder.write(StoredRun(asdict(recipe), asdict(settings), provenance))
     yield _opened(assembled, train, dev, examples=len(examples))
     learnt: _Learnt | None

@@ -5,6 +5,7 @@ Here is the loop from pause to pause; `stretches` makes the steps between two pa
 """
 
 from collections.abc import Callable, Iterator
+from time import monotonic
 
 from elmore.errors import ElmoreError
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
@@ -37,6 +38,7 @@ class TrainingRun:
         self.trainable, self.settings, self.world = trainable, settings, world or World()
         self.steps = trainable.phase_ends[-1]
         self.state = RunState()
+        self._saved_at = monotonic()
         self.evaluations = EvaluationSchedule(
             trainable.evaluate,
             every=settings.evaluate_every or max(int(trainable.steps_per_epoch), 1),
@@ -68,7 +70,7 @@ class TrainingRun:
                     yield self._roll_back(failed, rollbacks)
                     continue
                 yield from self._evaluate_if_due()
-                if self.state.done % self.settings.checkpoint_every == 0 or self.is_finished:
+                if self._checkpoint_is_due() or self.is_finished:
                     self._save()
             if not self.is_finished:
                 self._save()
@@ -109,7 +111,14 @@ class TrainingRun:
         self._log.rewind(self.state.done)
         return RolledBack(failed, self.state.done, self.state.rate_share)
 
+    def _checkpoint_is_due(self) -> bool:
+        if self.state.done % self.settings.checkpoint_every:
+            return False
+        # Each process has its own clock, and all must do the same.
+        return self.world.any(monotonic() - self._saved_at >= self.settings.checkpoint_seconds)
+
     def _save(self) -> None:
+        self._saved_at = monotonic()
         progress = {**self.state.to_dict(), "evaluations": self.evaluations.to_dict()}
         self._checkpoints.save(self.state.done, Snapshot(self.trainable.state_dict(), progress))
 

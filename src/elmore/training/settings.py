@@ -11,6 +11,7 @@ class RunSettings:
 
     log_every: int = checked_field(50, at_least=1)  # steps
     checkpoint_every: int = checked_field(1000, at_least=1)  # steps
+    checkpoint_seconds: float = checked_field(0.0, at_least=0)  # that pass between two checkpoints, whatever is due
     evaluate_every: int = checked_field(0, at_least=0)  # steps; 0 means after each epoch
     keep: int = checked_field(2, at_least=1)  # checkpoints
     tensorboard: bool = False

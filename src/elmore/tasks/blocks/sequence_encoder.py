@@ -5,9 +5,10 @@ B sentences, T tokens, D size of what is read, H units in each direction.
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from elmore.tasks.blocks.dropout import VariationalDropout
 
@@ -48,19 +49,37 @@ class _BiRnn(nn.Module):
         return self._read(x, counts.clamp_min(1)).masked_fill(empty, 0)
 
     def _read(self, x: Tensor, counts: Tensor) -> Tensor:
-        def pack(padded: Tensor) -> PackedSequence:
-            return pack_padded_sequence(padded, counts, batch_first=True, enforce_sorted=False)
-
-        def pad(packed: PackedSequence) -> Tensor:
-            return pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0]
-
-        drops = self.training and self.dropout.probability > 0
-        packed = pack(self.dropout(x))
+        packing = Packing(counts, places=x.shape[1], device=x.device)
+        packed = packing.pack(self.dropout(x))
         for number, layer in enumerate(self.layers):
-            if number and drops:
-                packed = pack(self.dropout(pad(packed)))
+            if number and self.training and self.dropout.probability > 0:
+                packed = packing.pack(self.dropout(packing.pad(packed)))
             packed, _ = layer(packed)
-        return pad(packed)
+        return packing.pad(packed)
+
+
+class Packing:
+    """Brings padded sentences, all of some token, into the form that torch's recurrent networks read, and back.
+
+    As torch's own `pack_padded_sequence`, which copies the sentences in a piece for each of their lengths; here all
+    tokens are gathered at once, by indices that are found before the device is asked for anything.
+    """
+
+    def __init__(self, lengths: Tensor, *, places: int, device: torch.device) -> None:
+        counts = lengths.numpy()
+        self._sentences, self._places = len(counts), places
+        order = np.argsort(-counts, kind="stable")  # longest first, as packed sentences come
+        times = np.arange(counts.max(initial=0)).reshape(-1, 1)
+        is_token = times < counts[order]  # (T, B)
+        self._batch_sizes = torch.from_numpy(is_token.sum(axis=1))
+        self._rows = torch.from_numpy((order * places + times)[is_token]).to(device, non_blocking=True)
+
+    def pack(self, padded: Tensor) -> PackedSequence:  # (B, T, D)
+        return PackedSequence(padded.flatten(0, 1).index_select(0, self._rows), self._batch_sizes)
+
+    def pad(self, packed: PackedSequence) -> Tensor:  # (B, T, D), zeros where there is no token
+        empty = packed.data.new_zeros(self._sentences * self._places, packed.data.shape[1])
+        return empty.index_copy(0, self._rows, packed.data).unflatten(0, (self._sentences, self._places))
 
 
 class BiLstm(_BiRnn):
