@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-SHARED = ("kept_results.py", "tokenizer_figures.py", "word_senses_figures.py")  # parts of figures.py
+SHARED = ("kept_results.py", "tokenizer_figures.py", "word_senses_figures.py", "waiting_program.py")  # parts of others
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
