@@ -18,7 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-SHARED = ("kept_results.py", "tokenizer_figures.py", "word_senses_figures.py", "waiting_program.py")  # parts of others
+SHARED = (
+    "kept_results.py",
+    "tasks_figures.py",
+    "tokenizer_figures.py",
+    "word_senses_figures.py",
+    "waiting_program.py",
+)  # parts of others
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
@@ -187,11 +193,19 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
     assert writers, f"no script writes {path.name}"
 
 
-@pytest.mark.parametrize("name", ["pretrain", "pretrain_cpu"])
-def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        ("pretrain", "pretrain"),
+        ("pretrain_cpu", "pretrain_cpu"),
+        ("tasks_training", "tasks"),
+        ("tasks_prediction", "tasks"),
+    ],
+)
+def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str, program: str) -> None:
     lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
-    program = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))
-    written = {node.value for node in ast.walk(program) if isinstance(node, ast.Constant)}
+    parsed = ast.parse((ROOT / "benchmarks" / f"{program}.py").read_text(encoding="utf-8"))
+    written = {node.value for node in ast.walk(parsed) if isinstance(node, ast.Constant)}
     assert lines
     assert {field for line in lines for field in line} - written == set()
 
