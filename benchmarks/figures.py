@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import overlap_figures
+import tasks_figures
 import tokenizer_figures
 import word_senses_figures
 from kept_results import (
@@ -212,6 +213,8 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/pretraining.md", "pretrain"): pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,
+    ("docs/tasks.md", "training-speed"): tasks_figures.training,
+    ("docs/tasks.md", "prediction-speed"): tasks_figures.prediction,
     ("experiments/elmore-en/README.md", "epochs"): epochs,
     ("experiments/elmore-en/README.md", "texts"): texts,
     ("experiments/elmore-en/README.md", "int8"): int8,
@@ -352,6 +355,11 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "Adagrad, {} rows, {} of {} classes, {} threads; medians of {} rounds",
     ): cpu_training,
     ("docs/pretraining.md", "Of the {} places of both directions {} hold distinct words"): distinct_words,
+    ("docs/tasks.md", "Medians of {} rounds of {} batches on a CPU"): tasks_figures.training_sizes,
+    (
+        "docs/tasks.md",
+        "{} sentences of WikiNEuRal, {} tokens, medians of {} rounds in turns",
+    ): tasks_figures.prediction_sizes,
     ("docs/text.md", "with an F1 of {} % on its dev and {} % on its test part"): tokenizer_figures.ud_f1,
     ("docs/text.md", "Of {} sentences of its text, cut in a style"): tokenizer_figures.converted_sentences,
     (

@@ -15,18 +15,18 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from pretrain_cpu_elmore import CONFIG, TRAINING
+from waiting_program import WaitingProgram
 
 from elmore import __version__
 from elmore.corpus.corpus import Corpus
@@ -71,7 +71,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         losses: dict[str, list[float]] = {who: [] for who in rates}
         with ExitStack() as up:
             commands = [theirs, *([*ours, precision] for precision in PRECISIONS)]
-            programs = {who: up.enter_context(Program(command)) for who, command in zip(rates, commands, strict=True)}
+            programs = {
+                who: up.enter_context(WaitingProgram(command)) for who, command in zip(rates, commands, strict=True)
+            }
             for program in programs.values():
                 program.take(arguments.warmup)
             for _ in range(arguments.rounds):
@@ -106,47 +108,6 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "machine": platform.machine(),
         "python": platform.python_version(),
     }
-
-
-class Program:
-    """One of the two programs, up and waiting between its turns."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        # What it says besides its answers is of use only if it fails.
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # open as long as the program is up
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True
-        )
-        self.versions: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        answer = self._answer()
-        while "ready" not in answer:
-            self.versions |= answer
-            answer = self._answer()
-        return self
-
-    def take(self, number: int) -> dict[str, Any]:
-        """Take some steps: how long they took, and the loss of the last."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{number}\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._process.wait()
-            self._said.seek(0)
-            raise SystemExit(f"{self._process.args} ended early:\n{self._said.read()[-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def __exit__(self, *error: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._said.close()
 
 
 def write_windows(folder: Path, corpus: Corpus, windows: Sequence[Window]) -> None:

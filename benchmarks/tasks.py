@@ -1,12 +1,21 @@
-"""How long tasks take: an epoch of training with ELMo from the cache and without ELMo.
+"""How fast tasks are: an epoch of training with ELMo and without, and names found in text, beside flair.
 
     python benchmarks/tasks.py training [--device cpu] [--tasks ner sentiment pos] [--rounds 7] [--steps 12]
+    python benchmarks/tasks.py prediction [--rounds 7] [--sentences 96]
 
-The model with ELMo and the one without take turns over the same batches of real data, the first of a training, so that
-what else the machine does slows down both. Both have GloVe's vectors; all else is as the task's recipe says. The
-biLM has read the sentences beforehand: how long that took is told beside, and is in no ratio. Nor is the scoring of the
-dev set. Beside the time that has passed, that of the processor is kept, which other programs disturb less. Prints a
-table, and appends a JSON line to benchmarks/results/tasks_training.jsonl.
+**training** compares an epoch with ELMo from the cache and one without ELMo. Both models take turns over the same
+batches of real data, the first of a training, so that what else the machine does slows down both. Both have GloVe's
+vectors; all else is as the task's recipe says. The biLM has read the sentences beforehand: how long that took is told
+beside, and is in no ratio. Nor is the scoring of the dev set. Beside the time that has passed, that of the processor is
+kept, which other programs disturb less.
+
+**prediction** has taggers of names with random weights read the same sentences on a CPU: Elmore's, of the sizes of its
+recipe, and flair's biLSTM-CRF tagger of the same sizes (word vectors of 100, two layers of 200 in both directions, as
+many tags). flair is installed into build/flair first, with the torch that runs here. All taggers stay up and take
+turns. Sentences are tokens already, and flair's own objects, when the clock starts; no tagger finds a name, so that
+none is slowed down by what random weights would see. Elmore batches by tokens, flair takes 32 sentences, its default.
+
+Each prints a table, and appends a JSON line to benchmarks/results/tasks_training.jsonl or tasks_prediction.jsonl.
 """
 
 import argparse
@@ -14,15 +23,19 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import time
+import venv
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import which
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from waiting_program import WaitingProgram
 
 from elmore import __version__, load
 from elmore.defaults import DEFAULT_MODEL
@@ -34,7 +47,17 @@ from elmore.tasks.train_model import resolve_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
-TRAINING_RESULTS = RESULTS / "tasks_training.jsonl"
+TRAINING_RESULTS, PREDICTION_RESULTS = RESULTS / "tasks_training.jsonl", RESULTS / "tasks_prediction.jsonl"
+FLAIR, FLAIR_VERSION = ROOT / "build" / "flair", "0.15.1"
+FLAIR_BATCH_SIZE = 32
+TAGGERS = (  # programs, and the taggers that each has up
+    ("elmore", "words"),
+    ("flair", "words"),
+    ("elmore", "characters"),
+    ("flair", "characters"),
+    ("elmore", "elmo, cold"),
+    ("elmore", "elmo, warm"),
+)
 DATA = Path(os.path.relpath(ROOT.parent / "shared" / "data" / "tasks"))
 VECTORS = Path("vectors", "glove.6B.100d.cut.txt.xz")
 STEPS = {"cpu": 12, "cuda": 200}  # of a round
@@ -55,10 +78,14 @@ def main() -> None:
     training.add_argument("--device", choices=STEPS, default="cpu")
     training.add_argument("--steps", type=int, help=f"of each model in a round; by default {STEPS}")
     training.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
-    for part in (training,):
+    training.add_argument("--threads", type=int, default=os.cpu_count())
+    prediction = parts.add_parser("prediction", help="sentences a second of taggers of names, beside flair's")
+    prediction.set_defaults(measure=measure_prediction, table=prediction_table, results=PREDICTION_RESULTS)
+    prediction.add_argument("--sentences", type=int, default=96)
+    prediction.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    for part in (training, prediction):
         part.add_argument("--rounds", type=int, default=7)
         part.add_argument("--data", type=Path, default=DATA, help="the folder with the tasks' data")
-        part.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     result = {**arguments.measure(arguments), **circumstances()}
     print(arguments.table(result))
@@ -195,6 +222,65 @@ def training_table(result: dict[str, Any]) -> str:
         for name, one in result["tasks"].items()
     ]
     return lines_of(head, rows)
+
+
+# Prediction.
+
+
+def measure_prediction(arguments: argparse.Namespace) -> dict[str, Any]:
+    install_flair()
+    here = Path(__file__).resolve().parent
+    with ExitStack() as up:
+        folder = up.enter_context(tempfile.TemporaryDirectory())
+        own = [str(here / "tasks_ner_elmore.py"), folder, str(arguments.data), str(arguments.sentences)]
+        ours = up.enter_context(WaitingProgram([sys.executable, *own]))
+        other = [str(here / "tasks_ner_flair.py"), folder, str(FLAIR_BATCH_SIZE)]
+        theirs = up.enter_context(WaitingProgram([str(flair_python()), *other]))
+        if ours.versions["tags"] != theirs.versions["tags"]:
+            raise SystemExit(f"the taggers differ in their tags: {ours.versions}, {theirs.versions}")
+        programs = {"elmore": ours, "flair": theirs}
+        rates: dict[str, dict[str, list[float]]] = {}
+        for number in range(arguments.rounds + 1):
+            for threads in arguments.threads:
+                for program, tagger in TAGGERS:
+                    found = programs[program].take(json.dumps({"tagger": tagger, "threads": threads}))
+                    if number:  # the first round is to warm up
+                        of_all = rates.setdefault(str(threads), {}).setdefault(f"{program}, {tagger}", [])
+                        of_all.append(round(arguments.sentences / found["seconds"], 1))
+        return {
+            "benchmark": "tasks_prediction",
+            "model": DEFAULT_MODEL,
+            "sentences_per_second": {n: {who: median(of) for who, of in one.items()} for n, one in rates.items()},
+            "each_round": rates,
+            "rounds": arguments.rounds,
+            "sentences": arguments.sentences,
+            "tokens": ours.versions["tokens"],
+            "tags": ours.versions["tags"],
+            "flair": theirs.versions["flair"],
+            "flair_batch_size": FLAIR_BATCH_SIZE,
+        }
+
+
+def install_flair() -> None:
+    """Put flair into an environment of its own; its torch is the version that runs here, without CUDA."""
+    if flair_python().exists():
+        return
+    venv.create(FLAIR, with_pip=True)
+    wanted = [f"torch=={torch.__version__}", f"flair=={FLAIR_VERSION}"]
+    subprocess.run([flair_python(), "-m", "pip", "install", *wanted], check=True)
+
+
+def flair_python() -> Path:
+    return FLAIR / "bin" / "python"
+
+
+def prediction_table(result: dict[str, Any]) -> str:
+    found = result["sentences_per_second"]
+    rows = [
+        [who, *(f"{one[who]:.1f} ({min(of := result['each_round'][n][who])} to {max(of)})" for n, one in found.items())]
+        for who in next(iter(found.values()))
+    ]
+    return lines_of(["sentences a second", *(f"{threads} threads" for threads in found)], rows)
 
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -18,8 +18,18 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
+<<<<<<< HEAD
 # Parts of figures.py.
 SHARED = ("kept_results.py", "overlap_figures.py", "tokenizer_figures.py", "word_senses_figures.py")
+=======
+SHARED = (
+    "kept_results.py",
+    "tasks_figures.py",
+    "tokenizer_figures.py",
+    "word_senses_figures.py",
+    "waiting_program.py",
+)  # parts of others
+>>>>>>> taskbench
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
@@ -188,11 +198,19 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
     assert writers, f"no script writes {path.name}"
 
 
-@pytest.mark.parametrize("name", ["pretrain", "pretrain_cpu"])
-def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        ("pretrain", "pretrain"),
+        ("pretrain_cpu", "pretrain_cpu"),
+        ("tasks_training", "tasks"),
+        ("tasks_prediction", "tasks"),
+    ],
+)
+def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str, program: str) -> None:
     lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
-    program = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))
-    written = {node.value for node in ast.walk(program) if isinstance(node, ast.Constant)}
+    parsed = ast.parse((ROOT / "benchmarks" / f"{program}.py").read_text(encoding="utf-8"))
+    written = {node.value for node in ast.walk(parsed) if isinstance(node, ast.Constant)}
     assert lines
     assert {field for line in lines for field in line} - written == set()
 

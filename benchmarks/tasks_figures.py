@@ -1,0 +1,62 @@
+"""What `tasks.py` measured, for the page of tasks; `figures.py` puts it there."""
+
+from pathlib import Path
+from typing import Any
+
+from kept_results import read_lines, table
+
+RESULTS = Path(__file__).resolve().parent / "results"
+TAGGERS = {
+    "elmore, words": "Elmore, word vectors alone",
+    "flair, words": "flair, the same",
+    "elmore, characters": "Elmore, with its character CNN",
+    "flair, characters": "flair, with its character LSTM",
+    "elmore, elmo, cold": "Elmore, with characters and ELMo, all words new",
+    "elmore, elmo, warm": "Elmore, with characters and ELMo, all words seen before",
+}
+
+
+def training() -> str:
+    """The last measurement on each device."""
+    lines = {line["device"]: line for line in read_lines(RESULTS / "tasks_training.jsonl")}
+    rows = [
+        [
+            f"`{name}`, {'CPU' if device == 'cpu' else device}",
+            f"{one['seconds_per_epoch']['without']:.0f} s",
+            f"{one['seconds_per_epoch']['with']:.0f} s",
+            f"{one['ratio']:.2f}",
+            f"{min(one['ratio_each_round']):.2f} to {max(one['ratio_each_round']):.2f}",
+        ]
+        for device, line in lines.items()
+        for name, one in line["tasks"].items()
+    ]
+    return table(["an epoch of", "without ELMo", "with", "ratio", "in single rounds"], rows)
+
+
+def prediction() -> str:
+    line = last_prediction()
+    found, rounds = line["sentences_per_second"], line["each_round"]
+    rows = [
+        [
+            shown,
+            *(f"{one[who]:.0f} ({min(rounds[n][who]):.0f} to {max(rounds[n][who]):.0f})" for n, one in found.items()),
+        ]
+        for who, shown in TAGGERS.items()
+    ]
+    head = ["sentences a second", *(f"{n} thread{'s' if n != '1' else ''}" for n in found)]
+    return table(head, rows)
+
+
+def last_prediction() -> dict[str, Any]:
+    return read_lines(RESULTS / "tasks_prediction.jsonl")[-1]
+
+
+def prediction_sizes() -> list[str]:
+    line = last_prediction()
+    return [f"{line[part]:,}" for part in ("sentences", "tokens", "rounds")]
+
+
+def training_sizes() -> list[str]:
+    """Of the measurement on a CPU."""
+    line = [line for line in read_lines(RESULTS / "tasks_training.jsonl") if line["device"] == "cpu"][-1]
+    return [str(line[part]) for part in ("rounds", "steps_per_round")]
