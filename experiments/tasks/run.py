@@ -75,28 +75,47 @@ SST_TEST = {"SST-5": "sentiment/sst-test.txt.xz"}
 EWT_TEST = {"EWT": "pos/en_ewt-ud-test.conllu.xz"}
 
 # How the recipes were chosen: by the dev set alone, which stands in for the test set.
-NAME_SETTINGS = (
-    changed("as it is", baseline=None, elmo__where="none"),
-    changed("dropout 0.33", baseline="as it is", elmo__where="none", task__dropout=0.33),
-    changed("batches of 16", baseline="as it is", elmo__where="none", training__batch_size=16),
-    changed("GloVe fixed", baseline="as it is", elmo__where="none", words__trained=False),
-    changed("one layer of 200", baseline="as it is", elmo__where="none", task__hidden=(200,)),
-    changed("rare words too", baseline="as it is", elmo__where="none", words__min_count=1),
-    changed("30 filters", baseline="as it is", elmo__where="none", words__character_filters=30),
-    changed("ELMo", baseline="as it is"),
-    changed("ELMo, dropout 0.5 on it", baseline="as it is", elmo__dropout=0.5),
-    changed("ELMo, GloVe fixed", baseline="as it is", words__trained=False),
-)
-SENTIMENT_SETTINGS = (
-    changed("as it is", baseline=None, elmo__where="none"),
-    changed("GloVe trained", baseline="as it is", elmo__where="none", words__trained=True),
-    changed("input dropout 0.5", baseline="as it is", elmo__where="none", task__input_dropout=0.5),
-    changed("rate 0.0003", baseline="as it is", elmo__where="none", training__learning_rate=0.0003),
-    changed("ELMo", baseline="as it is"),
-    changed("ELMo at the input", baseline="as it is", elmo__where="input"),
-    changed("ELMo, input dropout 0.5", baseline="as it is", task__input_dropout=0.5, elmo__dropout=0.25),
-    changed("ELMo, rate 0.0003", baseline="as it is", training__learning_rate=0.0003),
-)
+PLATEAU = {"training.plateau_factor": 0.5, "training.plateau_patience": 2}
+NORM, AT_BOTH, FINE_TUNED = {"elmo.normalize": True}, {"elmo.where": "both"}, {"elmo.training": "fine-tuned"}
+LARGE, FIXED, DROPPED = {"training.batch_size": 64}, {"words.trained": False}, {"elmo.dropout": 0.3}
+NO_ELMO, SLOW = {"elmo.where": "none"}, {"training.learning_rate": 0.0003}
+AT_INPUT, HALF = {"elmo.where": "input"}, {"elmo.dropout": 0.5}
+
+
+def settings(**variants: Mapping[str, Any]) -> tuple[Variant, ...]:
+    """Variants by name, the first of which the others are measured against."""
+    first, *_ = names = [name.replace("_", " ") for name in variants]
+    rows = zip(names, variants.values(), strict=True)
+    return tuple(Variant(name=name, changes=own, baseline=None if name == first else first) for name, own in rows)
+
+
+SETTINGS = {
+    "wikineural": settings(
+        without_plateau={**NO_ELMO, **LARGE, **PLATEAU},
+        norm_plateau={**NORM, **LARGE, **PLATEAU},
+        norm_plateau_dropout={**NORM, **LARGE, **PLATEAU, **DROPPED},
+        norm_plateau_both={**NORM, **LARGE, **PLATEAU, **AT_BOTH},
+        norm_plateau_fixed={**NORM, **LARGE, **PLATEAU, **FIXED},
+        without_plateau_fixed={**NO_ELMO, **LARGE, **PLATEAU, **FIXED},
+    ),
+    "sst": settings(
+        without_slow={**NO_ELMO, **SLOW},
+        input_norm={**AT_INPUT, **NORM, **HALF},
+        both_norm={**AT_BOTH, **NORM, **HALF},
+        input_norm_slow={**AT_INPUT, **NORM, **HALF, **SLOW},
+        both_norm_slow={**AT_BOTH, **NORM, **HALF, **SLOW},
+        input_norm_fine_tuned={**AT_INPUT, **NORM, **HALF, **FINE_TUNED},
+    ),
+    "wnut17": settings(
+        without_plateau={**NO_ELMO, **PLATEAU},
+        norm_plateau={**NORM, **PLATEAU},
+        norm_fine_tuned={**NORM, **FINE_TUNED},
+        norm={**NORM},
+        norm_dropout={**NORM, **DROPPED},
+        norm_fixed={**NORM, **FIXED},
+        without_fixed={**NO_ELMO, **FIXED},
+    ),
+}
 
 # A tagger of ELMo's vectors alone, small enough to be shipped; chosen by the dev set.
 SHIPPED = {
@@ -108,23 +127,14 @@ SHIPPED = {
     "training.plateau_factor": 0.5,
     "training.plateau_patience": 2,
 }
-TAGGERS = (
-    Variant(name="one layer of 200", baseline=None),
-    changed("dropout 0.33", baseline="one layer of 200", task__dropout=0.33),
-    changed("two layers of 128", baseline="one layer of 200", task__hidden=(128, 128)),
-    changed("ELMo at both places", baseline="one layer of 200", elmo__where="both"),
-    changed("64 filters over characters", baseline="one layer of 200", words__character_filters=64),
-    changed("batches of 16", baseline="one layer of 200", training__batch_size=16),
-    changed("CRF", baseline="one layer of 200", task__crf=True),
-)
+TAGGERS = settings(one_layer_of_200={}, layer_norm=NORM)
 
 COMPARISONS = {
-    "settings-wnut17": Comparison(
-        task="ner", **WNUT17, tests={"dev": "ner/wnut17-dev.conll.xz"}, variants=NAME_SETTINGS
+    "settings-wikineural": Comparison(
+        task="ner", **WIKINEURAL, tests={"dev": WIKINEURAL["dev"]}, variants=SETTINGS["wikineural"]
     ),
-    "settings-sst": Comparison(
-        task="sentiment", **SST, tests={"dev": "sentiment/sst-dev.txt.xz"}, variants=SENTIMENT_SETTINGS
-    ),
+    "settings-sst": Comparison(task="sentiment", **SST, tests={"dev": SST["dev"]}, variants=SETTINGS["sst"]),
+    "settings-wnut17": Comparison(task="ner", **WNUT17, tests={"dev": WNUT17["dev"]}, variants=SETTINGS["wnut17"]),
     "ewt-tagger": Comparison(
         task="pos", **EWT, tests=EWT_TEST, variants=TAGGERS, changes=SHIPPED, vectors="none", keep_models=True
     ),

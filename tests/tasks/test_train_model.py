@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
         list(train("ner", tmp_path / "none", train=data["ner"], dev=data["ner"], resume=True))
     with pytest.raises(InputError, match="there is no task 'names'; there are ner, "):
         train("names", tmp_path / "none", train=data["ner"], dev=data["ner"])
-    with pytest.raises(NotFound, match="a task model is what elmore train writes"):
+    with pytest.raises(NotFound, match="a task model is a folder that elmore train has finished"):
         load(tmp_path)
     with pytest.raises(InputError, match="is not the one this model was trained with, which was tiny-random"):
         load(runs["ner"], elmo="elmore-en")

@@ -18,7 +18,7 @@ from elmore.cli.verbosity import Verbosity
 @option("--json", "as_json", is_flag=True, help="One object of JSON.")
 @device_option
 def evaluate(
-    verbosity: Verbosity, *, model: Path, files: tuple[Path, ...], elmo: str | None, as_json: bool, device: str | None
+    verbosity: Verbosity, *, model: str, files: tuple[Path, ...], elmo: str | None, as_json: bool, device: str | None
 ) -> None:
     """Score MODEL on FILE, as its task is scored."""
     from elmore.tasks.trained_model import load

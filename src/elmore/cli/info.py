@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmore.cli.command import option, verb
 from elmore.cli.model_options import ModelChoice, model_argument
+from elmore.cli.task_model_facts import every_task_detail, task_model_facts
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import count
 from elmore.version import __version__
@@ -12,6 +13,7 @@ from elmore.version import __version__
 if TYPE_CHECKING:
     from elmore.config import ModelConfig
     from elmore.model import Model
+    from elmore.tasks.model_folder import StoredTaskModel
 
 
 @verb()
@@ -19,9 +21,14 @@ if TYPE_CHECKING:
 @option("--system", is_flag=True, help="Tell about this machine instead.")
 @option("--json", "as_json", is_flag=True, help="Print JSON, with every detail.")
 def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: bool) -> None:
-    """Tell what a model is: sizes, format, checksum, tokeniser, where it came from."""
+    """Tell what a model is: sizes, format, checksum, tokeniser, where it came from.
+
+    Of a task model: its labels, scores, data and licence, and which biLM it needs.
+    """
     if system:
         facts = _system_facts()
+    elif (stored := _task_model(model)) is not None:
+        facts = every_task_detail(stored) if as_json else task_model_facts(stored)
     else:
         loaded = model.load()
         facts = _every_detail(loaded) if as_json else _model_facts(loaded)
@@ -32,6 +39,16 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
     for name, fact in facts.items():
         if fact:
             print(f"{name:<{width}}  {_kernels_in_words(fact) if name == 'kernels' else fact}")
+
+
+def _task_model(model: ModelChoice) -> "StoredTaskModel | None":
+    """The task model that was named; None where it is a biLM, or nothing at all."""
+    if model.model is None or model.inputs != [model.model]:
+        return None
+    from elmore.tasks.find_model import find_task_model, names_task_model
+    from elmore.tasks.model_folder import read_task_model
+
+    return read_task_model(find_task_model(model.model)) if names_task_model(model.model) else None
 
 
 def _model_facts(model: "Model") -> dict[str, str]:

@@ -4,14 +4,19 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import chosen_device, device_option
 from elmore.cli.task_options import trained_bilm_option, trained_model_argument
+from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
+from elmore.text_files import DecodingErrors, name_of, read_lines
+
+if TYPE_CHECKING:
+    from elmore.tasks.trained_model import PlacedText
 
 
 @verb()
@@ -19,19 +24,36 @@ from elmore.cli.verbosity import Verbosity
 @argument("files", type=SOURCE, nargs=-1, metavar="[FILE...]", help="Text, a paragraph a line; without one, stdin.")
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="A JSON object a line, with the places of all labels.")
+@errors_option
 @device_option
 def predict(
-    verbosity: Verbosity, *, model: Path, files: tuple[str, ...], elmo: str | None, as_json: bool, device: str | None
+    verbosity: Verbosity,
+    *,
+    model: str,
+    files: tuple[str, ...],
+    elmo: str | None,
+    as_json: bool,
+    errors: DecodingErrors,
+    device: str | None,
 ) -> None:
     """Label the text of FILE, line by line."""
     from elmore.tasks.trained_model import load
-    from elmore.text_files import read_lines
-
-    def texts() -> Iterator[str]:
-        for file in files or ("-",):
-            yield from (line for line in read_lines(file) if line.strip())
 
     loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity))
-    for result in loaded.predict_iter(texts()):
+    is_empty = True
+    for result in loaded.predict_placed(_texts(files or ("-",), errors)):
         click.echo(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
         sys.stdout.flush()
+        is_empty = False
+    if is_empty:
+        verbosity.info("there was no text to label")
+
+
+def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
+    """Every line that holds something."""
+    from elmore.tasks.trained_model import PlacedText
+
+    for file in files:
+        for number, line in enumerate(read_lines(file, errors=errors), start=1):
+            if line.strip():
+                yield PlacedText(f"{name_of(file)}, line {number}", line)

@@ -31,8 +31,22 @@ cache_option = option(
     "--cache", type=FILE, metavar="FOLDER", panel=COMPUTING, help="Keep ELMo's vectors here, for other trainings."
 )
 
+
+def complete_task_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The task models inside whose names begin so; where there is none, folders."""
+    from elmore.tasks.find_model import shipped_names
+
+    names = [name for name in shipped_names() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="dir")]
+
+
 # Of a trained model: `elmore predict MODEL --elmo BILM`.
-trained_model_argument = argument("model", type=FILE, metavar="MODEL", help="A folder that `elmore train` wrote.")
+trained_model_argument = argument(
+    "model",
+    metavar="MODEL",
+    shell_complete=complete_task_model,
+    help="A folder that `elmore train` wrote, or pos, the tagger inside.",
+)
 trained_bilm_option = option(
     "--elmo", metavar="MODEL", shell_complete=complete_model, help="Its biLM, if it lies elsewhere now."
 )

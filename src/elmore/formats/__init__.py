@@ -26,6 +26,7 @@ __all__ = ["FORMATS", "Card", "Checkpoint", "Format", "read_checkpoint", "write_
 # The first that recognises its files reads them, so those with the most telling files come first. A TensorFlow
 # checkpoint comes before the weights.hdf5 that was made from it, because it also has the softmax.
 FORMATS = (FOLDER, FOLDER_INT8, TENSORFLOW, ELMOFORMANYLANGS, ALLENNLP, HDF5)
+_TASK_MODEL = ("task.json", "model/task.json")  # no biLM, but easily taken for one
 
 
 def read_checkpoint(container: Container) -> Checkpoint:
@@ -55,8 +56,11 @@ def _detect_format(container: Container) -> Format:
     for form in FORMATS:
         if form.detect(container):
             return form
+    names = container.names()
+    if any(name in names for name in _TASK_MODEL):
+        raise FormatError("is a task model, for elmore predict or elmore.tasks.load; here a biLM is needed")
     known = "; ".join(f"{form.name} ({form.files})" for form in FORMATS)
-    found = shortened(container.names()) or "no files at all"
+    found = shortened(names) or "no files at all"
     raise FormatError(f"no model of a known format. It holds {found}. Known are, with the files they need: {known}")
 
 

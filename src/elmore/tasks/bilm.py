@@ -13,7 +13,7 @@ import torch
 from elmore.atomic_files import make_folder
 from elmore.corpus.prepare import prepare
 from elmore.embedding.embedder import Embedder
-from elmore.errors import InputError, error_context
+from elmore.errors import InputError, NotFound
 from elmore.model import Model, load
 from elmore.pretraining.events import Finished
 from elmore.pretraining.pretrain import pretrain
@@ -36,13 +36,15 @@ def requirement_of(model: Model, name: str) -> RequiredBilm:
 def load_required(required: RequiredBilm, *, inside: Path | None, given: str | None, device: torch.device) -> Model:
     """The biLM that a task model was trained with: the one inside its folder, the one given, or by the name it had."""
     name = given or (str(inside) if inside is not None else required.name)
-    with error_context(f"the biLM {name}"):
+    try:
         model = load(name, device=device)
-        if model.fingerprint() != required.fingerprint:
-            raise InputError(
-                f"is not the one this model was trained with, which was {required.name} (sha256 "
-                f"{required.fingerprint[:12]}…, and this is {model.fingerprint()[:12]}…); give that one with --elmo"
-            )
+    except NotFound as missing:
+        raise NotFound(f"the biLM of this model is missing: {missing}; say with --elmo where it lies") from None
+    if model.fingerprint() != required.fingerprint:
+        raise InputError(
+            f"the biLM {name} is not the one this model was trained with, which was {required.name} (sha256 "
+            f"{required.fingerprint[:12]}…, and this is {model.fingerprint()[:12]}…); give that one with --elmo"
+        )
     return model
 
 

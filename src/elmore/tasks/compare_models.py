@@ -18,6 +18,7 @@ from elmore.devices import choose_device
 from elmore.errors import InputError, MissingExtra
 from elmore.tasks.comparison.cell_run import CellJob, remove_weights
 from elmore.tasks.comparison.events import CellFailed, CellFinished, Event, Interrupted, Planned, Reported, Told
+from elmore.tasks.comparison.fitted_methods import refuse_fitted
 from elmore.tasks.comparison.folder import ComparisonFolder, digest_of_files
 from elmore.tasks.comparison.plots import plot_comparison
 from elmore.tasks.comparison.preparation import BilmRead, FillCache, read_data
@@ -125,6 +126,7 @@ class _Comparing:
         """See that all is as it was when this comparison began, if it has, and what is done of it."""
         request, plan = self._request, self._plan
         data = read_data(request.task, plan.base, train=request.train, dev=request.dev, tests=request.tests)
+        refuse_fitted(request.task, (cell.recipe for cell in plan.cells), data.labels)
         # Seeds and fractions are what a comparison may get more of.
         recipe = replace(plan.base, training=replace(plan.base.training, seed=0, fraction=1.0))
         about = {

@@ -2,16 +2,17 @@
 
 task.json           the task, its recipe, labels, token style, which biLM it needs, scores
 words.txt           the words that have vectors of their own, one a line
-model.safetensors   the weights
+model.safetensors   the weights, in float32, or their matrices in float16
 elmo/               the biLM, where it was put inside, or was trained with the task
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from elmore.atomic_files import atomic_write_folder
@@ -25,6 +26,7 @@ from elmore.text.style import TokenStyle
 from elmore.version import __version__
 
 ABOUT, WORDS, WEIGHTS, ELMO = "task.json", "words.txt", "model.safetensors", "elmo"
+RUN_MODEL = "model"  # in the folder of a run
 FORMAT = 1
 
 
@@ -51,7 +53,8 @@ class TaskModelCard:
     lowercase: bool = False
     vector_dim: int = 0  # of the file of word vectors it began with; 0: none
     elmo: RequiredBilm | None = None
-    licence: str = ""
+    licence: str = ""  # "" where nobody has stated one
+    data: str = ""  # what it was trained on, and whom to credit
     scores: Mapping[str, Any] = field(default_factory=dict)
     mixes: Mapping[str, Any] = field(default_factory=dict)  # learnt weights of the layers, by place, and gamma
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -77,6 +80,18 @@ class StoredTaskModel:
         return TokenVocabulary(self.words, card.learnt_words, tuple(card.characters), card.lowercase)
 
 
+def in_half_precision(stored: StoredTaskModel) -> StoredTaskModel:
+    """The same model with its matrices in float16, which take half the space; vectors and biases stay as they are.
+
+    The numbers are computed with in float32 as before, and differ in their fourth digit.
+    """
+    tensors = {name: tensor.half() if tensor.ndim > 1 else tensor for name, tensor in stored.tensors.items()}
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise FormatError(f"{name} holds numbers that are too large for float16; keep the model in float32")
+    return replace(stored, tensors=tensors)
+
+
 def write_task_model(stored: StoredTaskModel, path: Path, *, bilm: Model | None = None) -> None:
     """Write the folder whole or not at all; `bilm` goes inside."""
     with atomic_write_folder(path, replaces=(ABOUT, WORDS, WEIGHTS, ELMO)) as folder:
@@ -89,14 +104,17 @@ def write_task_model(stored: StoredTaskModel, path: Path, *, bilm: Model | None 
             save(bilm, folder / ELMO)
 
 
+def is_task_model(path: Path) -> bool:
+    """Whether a task model lies here, or inside of a run's folder."""
+    return any((folder / ABOUT).is_file() for folder in (path, path / RUN_MODEL))
+
+
 def read_task_model(path: Path) -> StoredTaskModel:
-    """Read what `write_task_model` wrote; a run's folder leads to the model inside it."""
-    folder = path / "model" if not (path / ABOUT).is_file() and (path / "model" / ABOUT).is_file() else path
+    """Read what `write_task_model` wrote, its weights as float32; a run's folder leads to the model inside it."""
+    folder = path if (path / ABOUT).is_file() else path / RUN_MODEL
     with error_context(path):
-        if not folder.is_dir():
-            raise NotFound("no such folder; a task model is what elmore train writes")
-        if not (folder / ABOUT).is_file():
-            raise NotFound(f"has no {ABOUT}; a task model is what elmore train writes")
+        if not is_task_model(path):
+            raise NotFound(f"has no {ABOUT}; a task model is a folder that elmore train has finished")
         try:
             values = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             words = tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")[:-1])
@@ -107,5 +125,5 @@ def read_task_model(path: Path) -> StoredTaskModel:
             if card.format > FORMAT:
                 raise FormatError(f"has format {card.format}, of a newer elmore; this one reads up to {FORMAT}")
         inside = folder / ELMO
-        tensors = read_tensors(open_container(folder), WEIGHTS)
+        tensors = read_tensors(open_container(folder), WEIGHTS, kinds=(torch.float32, torch.float16))
         return StoredTaskModel(card, words, tensors, inside if inside.is_dir() else None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.fields import read_fields
 from elmore.network.mix import LayerMix
 from elmore.tasks.bilm import load_required
+from elmore.tasks.find_model import find_task_model
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import StoredTaskModel, TaskModelCard, read_task_model
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
@@ -23,6 +24,13 @@ from elmore.tasks.text_cutter import StyledTextCutter
 E = TypeVar("E")
 P = TypeVar("P")
 TEXTS_AT_ONCE = 64
+
+
+class PlacedText(NamedTuple):
+    """A text, and where it is from."""
+
+    place: str  # for complaints
+    text: str
 
 
 @dataclass(frozen=True)
@@ -48,19 +56,26 @@ class TrainedModel(Generic[E, P]):
         """As `predict`, for a stream of any length."""
         if isinstance(texts, str):
             raise InputError("predict takes a list of texts; put the string into a list")
-        group: list[str] = []
-        for text in texts:
-            group.append(text)
+        return self.predict_placed(PlacedText(f"text {number}", text) for number, text in enumerate(texts, start=1))
+
+    def predict_placed(self, texts: Iterable[PlacedText]) -> Iterator[Any]:
+        """As `predict_iter`; a text that cannot be read is named by its place."""
+        group: list[PlacedText] = []
+        for placed in texts:
+            group.append(placed)
             if len(group) == TEXTS_AT_ONCE:
                 yield from self._predict_group(group)
                 group = []
         yield from self._predict_group(group)
 
-    def _predict_group(self, texts: Sequence[str]) -> Iterator[Any]:
+    def _predict_group(self, texts: Sequence[PlacedText]) -> Iterator[Any]:
         cutter = StyledTextCutter(self.card.token_style)
-        parsed = [self.task.parse(text, cutter) for text in texts]
+        parsed: list[list[E]] = []
+        for place, text in texts:
+            with error_context(place):
+                parsed.append(self.task.parse(text, cutter))
         found = iter(self.predict_examples([example for examples in parsed for example in examples]))
-        for text, examples in zip(texts, parsed, strict=True):
+        for (_, text), examples in zip(texts, parsed, strict=True):
             yield self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
@@ -80,11 +95,13 @@ class TrainedModel(Generic[E, P]):
 def load(
     path: str | Path, *, elmo: str | None = None, device: str | torch.device | None = None
 ) -> TrainedModel[Any, Any]:
-    """Load a trained task model: the folder of a run, or the model inside it.
+    """Load a trained task model: the folder of a run, the model inside it, or one that comes with Elmore, by its name.
 
-    `elmo` is where its biLM lies, if not where it was in training. A biLM that is not the one of training is refused.
+    A folder wins over a name. `elmo` is where its biLM lies, if not where it was in training. A biLM that is not the
+    one of training is refused.
     """
-    stored = read_task_model(Path(path))
+    path = find_task_model(path)
+    stored = read_task_model(path)
     card = stored.card
     with error_context(path):
         task = find_task(card.task)

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from elmore.errors import InputError
+from elmore.errors import InputError, NotFound
 from elmore.tasks.readers.tagged_columns import TaggedSentence, detect_tag_scheme, read_tagged
 from elmore.tasks.tag_schemes import spans_of
 
@@ -79,7 +79,7 @@ def test_several_files_are_read_one_after_another_packed_or_not(file, tmp_path):
         ("EU\tO\nBonn\t\n", {}, r"line 2: column 2 is to be the tag of 'Bonn', and is empty"),
         ("", {}, r"a\.conll: holds no sentences"),
         ("-DOCSTART- O\n\n\n", {}, r"a\.conll: holds no sentences"),
-        ("EU O\n", {"tag_column": "upos"}, "only CoNLL-U has columns with names; give the number"),
+        ("EU O\n", {"tag_column": "upos"}, r"only CoNLL-U \(\.conllu\) has columns with names; give the number"),
     ],
 )
 def test_rows_that_cannot_be_read_are_named(file, content, options, told):
@@ -102,6 +102,11 @@ def test_rows_that_cannot_be_read_are_named(file, content, options, told):
 def test_conllu_that_cannot_be_read_is_named(file, content, tag_column, told):
     with pytest.raises(InputError, match=told):
         read_tagged(file(content, "a.conllu"), tag_column=tag_column)
+
+
+def test_a_file_that_is_missing_is_told_before_its_columns_are(tmp_path):
+    with pytest.raises(NotFound, match="nowhere: no such file"):
+        read_tagged(tmp_path / "nowhere", tag_column="upos")
 
 
 def test_mixed_schemes_are_named_by_file_and_line(file):

@@ -1,8 +1,11 @@
-"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 with finite scales."""
+"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 with finite scales.
+
+Who reads one may allow other kinds of numbers, such as float16.
+"""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
@@ -17,22 +20,29 @@ from elmore.formats.storage.container import Container
 from elmore.formats.storage.int8 import Int8Tensor, StoredTensor, dequantize, pack, unpack
 from elmore.formats.storage.tensor_checks import check_finite
 
-
-def read_tensors(container: Container, name: str) -> dict[str, Tensor]:
-    """All tensors of a file, in float32."""
-    return dequantize(read_stored_tensors(container, name))
+FLOAT32 = (torch.float32,)
 
 
-def read_stored_tensors(container: Container, name: str) -> dict[str, StoredTensor]:
-    """All tensors of a file; those that are int8 stay so."""
+def read_tensors(container: Container, name: str, *, kinds: Collection[torch.dtype] = FLOAT32) -> dict[str, Tensor]:
+    """All tensors of a file, in float32, whichever of the `kinds` they are stored as."""
+    return {
+        key: tensor.float() for key, tensor in dequantize(read_stored_tensors(container, name, kinds=kinds)).items()
+    }
+
+
+def read_stored_tensors(
+    container: Container, name: str, *, kinds: Collection[torch.dtype] = FLOAT32
+) -> dict[str, StoredTensor]:
+    """All tensors of a file, as they are stored: those of int8, and others of these `kinds`."""
     with explain_read_errors(name), error_context(name):
         tensors = unpack(_load(container, name))
         for key, tensor in tensors.items():
             if isinstance(tensor, Int8Tensor):
                 check_finite(key, 127 * tensor.scale)
                 continue
-            if tensor.dtype != torch.float32:
-                raise FormatError(f"{key} holds {tensor.dtype}; float32 is needed")
+            if tensor.dtype not in kinds:
+                needed = " or ".join(str(kind).removeprefix("torch.") for kind in kinds)
+                raise FormatError(f"{key} holds {tensor.dtype}; {needed} is needed")
             check_finite(key, tensor)
         return tensors
 

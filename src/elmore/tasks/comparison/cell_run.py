@@ -171,12 +171,18 @@ def remove_weights(folder: Path) -> None:
 
 def command_of(task: Task[Any, Any], job: CellJob) -> str:
     """The command that trains the same model, whatever recipe the comparison was given."""
+    output = f"{job.folder.parent.name}-seed-{job.cell.seed}"
+    return train_command(task, job.cell.recipe, train=job.train, dev=job.dev, output=output)
+
+
+def train_command(task: Task[Any, Any], recipe: TaskRecipe, *, train: Files, dev: Files, output: str) -> str:
+    """The command that trains a model by this recipe, with every field in which it differs from the task's own."""
     words = ["elmore", "train", task.name]
-    for name, files in (("--train", job.train), ("--dev", job.dev)):
+    for name, files in (("--train", train), ("--dev", dev)):
         words += [word for file in files for word in (name, str(file))]
-    for name, value in changed_fields(resolve_recipe(task, None), job.cell.recipe).items():
+    for name, value in changed_fields(resolve_recipe(task, None), recipe).items():
         words += [f"--{name}", _as_word(value)]
-    return shlex.join([*words, "-o", f"{job.folder.parent.name}-seed-{job.cell.seed}"])
+    return shlex.join([*words, "-o", output])
 
 
 def changed_fields(before: TaskRecipe, after: TaskRecipe) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from elmore.tasks.layer_cache import LayerCache, LayerReader
 from elmore.tasks.new_model import find_token_style
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Task
+from elmore.tasks.task import Labels, Task
 from elmore.training.graceful_stop import StoppableEvents
 
 Files = Sequence[str | Path]
@@ -29,6 +29,7 @@ class ComparisonData(NamedTuple):
     train: list[Any]
     dev: list[Any]
     tests: Mapping[str, list[Any]]
+    labels: Labels
     notices: tuple[str, ...]
 
 
@@ -52,7 +53,7 @@ def read_data(
     for name, own in scored.items():
         with error_context(name):
             task.check(own, labels)
-    return ComparisonData(examples, scored.pop("the dev set"), scored, tuple(notices))
+    return ComparisonData(examples, scored.pop("the dev set"), scored, labels, tuple(notices))
 
 
 class BilmRead(NamedTuple):

@@ -1,6 +1,7 @@
 """Words and their tags out of files with a word a line: CoNLL columns in any layout, and CoNLL-U."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -60,7 +61,10 @@ def _tagged(
     format: ColumnFormat | None,  # noqa: A002
 ) -> Iterator[TaggedSentence]:
     name = name_of(file)
-    lines = enumerate(read_lines(file), start=1)
+    numbered = enumerate(read_lines(file), start=1)
+    # The first is read at once: that a file is missing should be said before anything is said of its columns.
+    first = next(numbered, None)
+    lines = chain([first] if first else [], numbered)
     is_conllu = (format or unpacked_suffix(file).removeprefix(".")) == "conllu"
     place = _column_number(tag_column, name=name, is_conllu=is_conllu)
     if is_conllu:
@@ -88,7 +92,9 @@ def _column_number(column: int | str, *, name: str, is_conllu: bool) -> int:
             raise InputError(f"{name}: there is no column {column} in CoNLL-U; it has 0 to 9")
         return column
     if not is_conllu:
-        raise InputError(f"{name}: only CoNLL-U has columns with names; give the number of the column, not {column!r}")
+        raise InputError(
+            f"{name}: only CoNLL-U (.conllu) has columns with names; give the number of the column, not {column!r}"
+        )
     if column.lower() not in CONLLU_COLUMNS:
         raise InputError(f"{name}: there is no column {column!r} in CoNLL-U; it has {', '.join(CONLLU_COLUMNS)}")
     return CONLLU_COLUMNS.index(column.lower())

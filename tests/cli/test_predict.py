@@ -1,0 +1,206 @@
+"""`elmore predict`, `evaluate` and `info` of task models: raw text is labelled, and what cannot be read is named."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import small_senses
+import small_tasks
+from elmore.tasks import find_model
+from elmore.tasks.table import TASKS
+from small_senses import SENTENCES, write_index, write_wsd
+
+PAIRS = [
+    ("I sat on the bank .", "The bank is closed .", False),
+    ("He took a bow .", "She made a bow .", True),
+    ("The bank opened .", "A bank lends .", True),
+    ("He drew a bow .", "They took a bow .", False),
+]
+SENTENCE = "Mary doesn't like New York."
+# Of each task, a line that it labels.
+LINES = {
+    "ner": SENTENCE,
+    "pos": SENTENCE,
+    "sentiment": SENTENCE,
+    "classify": SENTENCE,
+    "wsd": "The actors took a [bow|bow|NOUN].",
+    "wic": "I sat on the [bank].\tThe [bank] is closed.",
+}
+
+
+def write_pairs(path: Path) -> Path:
+    lines = []
+    for first, second, label in PAIRS:
+        word = "bank" if "bank" in first else "bow"
+        record = {"lemma": word, "pos": "NOUN", "label": label}
+        for number, text in ((1, first), (2, second)):
+            start = text.index(word)
+            record |= {f"sentence{number}": text, f"start{number}": start, f"end{number}": start + len(word)}
+        lines.append(json.dumps(record))
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, Path]:
+    """A model of every task, of the few steps that it takes to have one."""
+    folder = tmp_path_factory.mktemp("models")
+    for task, file in small_tasks.write_data(folder).items():
+        small_tasks.train_small(task, folder / task, file, training__epochs=12)
+    senses = write_wsd(folder, "senses", SENTENCES)
+    small_senses.train_small("wsd", folder / "wsd", senses, task__sense_index=str(write_index(folder)))
+    small_senses.train_small("wic", folder / "wic", write_pairs(folder / "pairs.jsonl"))
+    return {task: folder / task for task in TASKS}
+
+
+@pytest.fixture
+def predicted(elmore, models, monkeypatch):
+    """`predicted("ner", "Some text.")` gives how the program ended that was given this text."""
+
+    def run(task: str, text: str | bytes, *more: object):
+        content = text if isinstance(text, bytes) else text.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return elmore("predict", models[task], "--device", "cpu", *more)
+
+    return run
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_labels_the_lines_of_standard_input(task, predicted):
+    ended = predicted(task, f"{LINES[task]}\n\n{LINES[task]}\n")
+    assert (ended.code, ended.err) == (0, "")
+    first, second = ended.out.splitlines()
+    assert first == second
+    told = [json.loads(line) for line in predicted(task, f"{LINES[task]}\n", "--json").out.splitlines()]
+    assert len(told) == 1
+    for record in [*told, *told[0].get("entities", []), *told[0].get("senses", [])]:
+        if "start" in record:
+            assert told[0]["text"][record["start"] : record["end"]] == record["text"]
+
+
+def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):
+    text = "  John “slept”\u00a0in  New York 😀. Mary did n't."
+    [told] = map(json.loads, predicted("pos", f"{text}\n", "--json").out.splitlines())
+    assert told["text"] == text
+    assert [text[start:end] for start, end in told["offsets"]] == [
+        *("John", "“", "slept", "”", "in", "New", "York", "😀", ".", "Mary", "did", "n't", ".")
+    ]
+    assert told["sentences"] == [9, 4]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
+    ended = predicted(task, "\n \n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "there was no text to label\n")
+    assert predicted(task, "", "--quiet").err == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "told"),
+    [
+        ("wic", "no brackets", "there is not one word in brackets in 'no brackets'; expected two texts"),
+        ("wic", "one [word] alone", "there are 1 texts in 'one [word] alone'; expected two texts"),
+        ("wic", '{"lemma": "bow"}', "the pair: pos is to be a text, and is missing"),
+        ("wic", "{bow", "the pair: no JSON: "),
+        ("wsd", "no target", "there is no target in 'no target'; expected text with targets as in: He sat"),
+        ("wsd", "a [bow|bow|NP]", "the part of speech is 'NP'; it must be NOUN, VERB, ADJ, ADV"),
+        ("wsd", '{"tokens": 3}', "tokens is missing, or no list; expected text with targets as in: He sat"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named_by_its_number(task, line, told, predicted):
+    ended = predicted(task, f"{LINES[task]}\n\n{line}\n")
+    assert ended.code == 1
+    [complaint] = ended.err.splitlines()
+    assert complaint.startswith(f"elmore: standard input, line 3: {told}")
+
+
+def test_bytes_that_are_no_text_are_named_and_can_be_replaced(predicted):
+    ended = predicted("ner", b"caf\xe9 in Paris\n")
+    assert ended.code == 1
+    assert "standard input, line 1: not UTF-8" in ended.err
+    assert "read on with --errors replace" in ended.err
+    assert predicted("ner", b"caf\xe9 in Paris\n", "--errors", "replace").code == 0
+
+
+def test_a_bilm_that_is_not_the_one_is_refused(predicted):
+    ended = predicted("ner", SENTENCE, "--elmo", "elmore-en")
+    assert ended.code == 1
+    assert ended.err.startswith(
+        "elmore: the biLM elmore-en is not the one this model was trained with, which was tiny-"
+    )
+    ended = predicted("ner", SENTENCE, "--elmo", "nobody")
+    assert ended.err.startswith("elmore: the biLM of this model is missing: nobody: no such file or folder")
+
+
+@pytest.mark.parametrize(
+    ("task", "other", "told"),
+    [
+        ("ner", "texts.tsv", "texts.tsv, line 1: 'good' is no tag of spans"),
+        ("sentiment", "names.conll", "names.conll, line 1, character 1: 'John\\tB-PER' stands before the tree"),
+        ("pos", "names.conll", "names.conll: only CoNLL-U (.conllu) has columns with names"),
+        ("wic", "senses.data.xml", "senses.data.xml, line 1: no JSON"),
+    ],
+)
+def test_data_of_another_task_is_refused_by_file_and_line(task, other, told, elmore, models):
+    ended = elmore("evaluate", models[task], models[task].parent / other, "--device", "cpu")
+    assert ended.code == 1
+    assert told in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_the_score_of_a_model_is_told(elmore, models):
+    ended = elmore("evaluate", models["pos"], models["pos"].parent / "tags.conllu", "--device", "cpu", "--json")
+    assert json.loads(ended.out)["metric"] == "accuracy"
+
+
+def test_info_tells_what_a_task_model_is(elmore, models):
+    for folder in (models["ner"], models["ner"] / "model"):
+        ended = elmore("info", folder)
+        assert (ended.code, ended.err) == (0, "")
+        told = dict(line.split("  ", 1) for line in ended.out.splitlines())
+        told = {name: value.strip() for name, value in told.items()}
+        assert told["task"] == "ner: names of persons, places and the like"
+        assert told["licence"] == "not stated"
+        assert told["kinds"] == "2: LOC, PER"
+        assert told["biLM"] == "tiny-random, needed (sha256 def6a5a1e651…), frozen, at the input"
+        assert told["scores"].startswith("dev F1 ")
+        assert "at the input, gamma " in told["mix of layers"]
+        assert told["token style"] == "plain"
+        assert told["trained"].startswith("4 examples, epoch ")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_info_as_json_has_the_card_of_every_task(task, elmore, models):
+    assert elmore("info", models[task]).code == 0
+    told = json.loads(elmore("info", models[task], "--json").out)
+    card = json.loads((models[task] / "model" / "task.json").read_text())
+    assert {name: told[name] for name in card} == card
+    assert told["elmo_inside"] is False
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_models_inside_go_by_their_names_everywhere(elmore, models, monkeypatch, tmp_path):
+    inside = tmp_path / "task_models"
+    inside.mkdir()
+    (inside / "pos").symlink_to(models["pos"] / "model", target_is_directory=True)
+    monkeypatch.setattr(find_model, "_SHIPPED", inside)
+    monkeypatch.chdir(tmp_path)
+    assert elmore("info", "pos").out == elmore("info", models["pos"]).out
+    data = models["pos"].parent / "tags.conllu"
+    assert elmore("evaluate", "pos", data).out == elmore("evaluate", models["pos"], data).out
+    Path("text").write_text(SENTENCE)
+    assert elmore("predict", "pos", "text").out == elmore("predict", models["pos"], "text").out
+    ended = elmore("predict", "poss", "text")
+    assert (ended.code, ended.err.splitlines()) == (
+        1,
+        [
+            "elmore: poss: no such folder, and no model of that name comes with Elmore, as pos does; did you mean pos?",
+        ],
+    )
+    (tmp_path / "pos").symlink_to(models["ner"], target_is_directory=True)
+    ended = elmore("predict", "pos", "text")
+    assert ended.code == 0
+    assert "pos is a folder here, which is used" in ended.err
