@@ -109,6 +109,21 @@ def test_large_layers_read_by_all_threads_together_have_the_same_bits(number: Nu
         assert all_equal(alone, read(weights, inputs, [5, 3], state, number=number, threads=threads))
 
 
+@patiently
+@given(seeds, lengths_of_rows, st.sampled_from(SHAPES), st.booleans(), st.sampled_from(NUMBERS))
+def test_rounded_numbers_stay_close_to_the_reference(
+    seed: int, lengths: list[int], shape: tuple[int, int], projected: bool, number: Number
+) -> None:
+    weights = small_layer(seed, shape, directions=2, projected=projected, clips=Clips(3.0, 3.0))
+    inputs, state = reading_of(seed, weights, lengths)
+    expected, after = reference.recur(weights, inputs, lengths, state)
+    found = read(weights, inputs, lengths, state, number=number)
+    # Values of about 1, of which bfloat16 keeps 8 bits and int8 steps of a 127th of a row's largest.
+    largest = {Number.FLOAT32: 1e-5, Number.BFLOAT16: 0.1, Number.INT8: 0.2}[number]
+    for one, other in zip(found, (expected, *after), strict=True):
+        assert (one - other).abs().max() < largest
+
+
 def test_what_lies_beyond_the_end_of_a_row_is_never_read() -> None:
     weights = small_layer(3, (17, 33), directions=2, projected=True, clips=Clips(None, None))
     lengths = [6, 4, 1, 0]
@@ -120,11 +135,12 @@ def test_what_lies_beyond_the_end_of_a_row_is_never_read() -> None:
     assert not found[0][:, 4:, 1].any()
 
 
-def test_what_is_not_a_number_stays_none() -> None:
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_is_not_a_number_stays_none(number: Number) -> None:
     weights = small_layer(4, (8, 16), directions=1, projected=True, clips=Clips(3.0, 3.0))
     inputs, state = reading_of(4, weights, [3, 3])
     inputs[:, 1, 0] = float("nan")
-    outputs, *_ = read(weights, inputs, [3, 3], state)
+    outputs, *_ = read(weights, inputs, [3, 3], state, number=number)
     assert outputs[0, 1:, 0].isnan().all()
     assert outputs[0, :, 1].isfinite().all()
 

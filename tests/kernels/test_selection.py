@@ -38,6 +38,16 @@ def test_native_kernels_asked_for_by_name_never_give_way(monkeypatch):
         choose_kernels(CPU, torch.float32, training=False, name="native")
 
 
+def test_native_kernels_asked_for_by_name_refuse_what_they_cannot_do():
+    for device, dtype, training in (
+        (GPU, torch.float32, False),
+        (CPU, torch.float64, False),
+        (CPU, torch.float32, True),
+    ):
+        with pytest.raises(InputError, match="'native-int8' read float32 on a CPU, without gradients; wanted were"):
+            choose_kernels(device, dtype, training=training, name="native-int8")
+
+
 def test_training_on_a_cpu_takes_the_kernels_made_for_it():
     for dtype in (torch.float32, torch.bfloat16, torch.float64):
         assert choose_kernels(CPU, dtype, training=True).name == "cpu"
@@ -55,7 +65,7 @@ def test_training_on_a_gpu_takes_triton_for_what_it_computes_exactly_enough():
 def test_a_name_decides():
     assert choose_kernels(CPU, torch.float32, training=True, name="reference").name == "reference"
     assert choose_kernels(CPU, torch.float32, training=False, name="torch") is kernels_named("torch")
-    with pytest.raises(InputError, match="no kernels 'fast'; there are reference, native, torch"):
+    with pytest.raises(InputError, match="no kernels 'fast'; there are reference, native, native-bfloat16"):
         choose_kernels(CPU, torch.float32, training=False, name="fast")
 
 

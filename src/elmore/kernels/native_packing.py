@@ -32,11 +32,20 @@ def pack_gates(weights: Tensor, number: Number, lanes: int) -> PackedMatrix:
     return pack(cells.reshape(matrices, rows, -1), number, lanes)
 
 
-def pack(weights: Tensor, number: Number, lanes: int) -> PackedMatrix:
-    """(G, K, N) as they are."""
+def pack(weights: Tensor, number: Number, lanes: int, *, block: int | None = None) -> PackedMatrix:
+    """(G, K, N) as they are. Products with int8 are made block by block of so many rows, all at once by default."""
     group, width = number.group, 4 * lanes
     weights = pad(weights.float(), (0, -weights.shape[2] % width, 0, -weights.shape[1] % group))
-    return PackedMatrix(_in_panels(weights, group, width))
+    if number is Number.FLOAT32:
+        return PackedMatrix(_in_panels(weights, group, width))
+    if number is Number.BFLOAT16:
+        return PackedMatrix(_in_panels(weights.bfloat16(), group, width))
+    scales = weights.abs().amax(dim=1) / 127  # (G, N)
+    # A column of zeros has no scale, and needs none.
+    rounded = (weights / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round_()
+    sums = [part.sum(dim=1, dtype=torch.float64) for part in rounded.split(block or weights.shape[1], dim=1)]
+    offsets = -128 * torch.stack(sums, dim=1)  # (G, blocks, N)
+    return PackedMatrix(_in_panels(rounded.to(torch.int8), group, width), scales, offsets.to(torch.int32))
 
 
 def pack_bias(bias: Tensor, lanes: int) -> Tensor:

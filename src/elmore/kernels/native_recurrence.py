@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from elmore.errors import InputError
-from elmore.kernels.native_library import Lstm, NativeLibrary, Number, Reading, native_library, native_obstacle
+from elmore.kernels.native_library import (
+    CELLS_AT_ONCE,
+    Lstm,
+    NativeLibrary,
+    Number,
+    Reading,
+    native_library,
+    native_obstacle,
+)
 from elmore.kernels.native_packing import PackedMatrix, pack, pack_bias, pack_gates
 from elmore.kernels.recurrence import HiddenState, LstmWeights, Recurrence
 
@@ -78,7 +86,7 @@ def recur(
 def _pack_projection(projection: Tensor, number: Number, lanes: int) -> PackedMatrix:  # (G, D, P)
     # As many rows as the gates have cells, which are filled up to whole vectors.
     filled = torch.nn.functional.pad(projection, (0, 0, 0, -projection.shape[1] % lanes))
-    return pack(filled, number, lanes)
+    return pack(filled, number, lanes, block=CELLS_AT_ONCE)
 
 
 def _library() -> NativeLibrary:

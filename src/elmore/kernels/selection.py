@@ -2,6 +2,8 @@
 
     reference        plain torch, differentiated by autograd: reading where nothing below fits
     native           C++ for the LSTM: reading on a CPU in float32, the same bits in every batch
+    native-bfloat16  the same, with products of bfloat16, and
+    native-int8      of int8: both only by name, for what goes in and comes out is float32
     torch            the backward pass of the LSTM written out: training where nothing below fits
     cpu              the same, and the character CNN by words of one length at a time: training on a CPU
     triton           the same, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
@@ -33,7 +35,8 @@ from elmore.kernels.softmax import SoftmaxKernel, softmax_
 TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-KERNEL_NAMES = ("reference", "native", "torch", "cpu", "triton", "triton-bfloat16")
+NATIVE_NUMBERS = {"native": Number.FLOAT32, "native-bfloat16": Number.BFLOAT16, "native-int8": Number.INT8}
+KERNEL_NAMES = ("reference", *NATIVE_NUMBERS, "torch", "cpu", "triton", "triton-bfloat16")
 
 
 class Kernels(NamedTuple):
@@ -51,6 +54,9 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
     >>> choose_kernels(torch.device("cpu"), torch.float32, training=True).name
     'cpu'
     """
+    if name in NATIVE_NUMBERS and (device.type != "cpu" or dtype != torch.float32 or training):
+        wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
+        raise InputError(f"the kernels {name!r} read float32 on a CPU, without gradients; wanted were {wanted}")
     if name is not None:
         return kernels_named(name)
     if not training:
@@ -106,8 +112,8 @@ def kernels_named(name: str) -> Kernels:
     match name:
         case "reference":
             return Kernels(name, reference.RECURRENCE, pool_by_convolution, softmax_)
-        case "native":
-            return Kernels(name, native_recurrence(Number.FLOAT32), pool_by_convolution, softmax_)
+        case "native" | "native-bfloat16" | "native-int8":
+            return Kernels(name, native_recurrence(NATIVE_NUMBERS[name]), pool_by_convolution, softmax_)
         case "torch":
             return Kernels(name, torch_recurrence, pool_by_convolution, softmax_)
         case "cpu":

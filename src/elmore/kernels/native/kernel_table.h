@@ -10,6 +10,6 @@ struct Kernel {
     int (*run_lstm)(const ElmoreLstm &layer, const ElmoreReading &reading, int threads);
 };
 
-extern const Kernel FLOAT32_AVX2, FLOAT32_AVX512;
+extern const Kernel FLOAT32_AVX2, FLOAT32_AVX512, BFLOAT16_AVX512, INT8_AVX512;
 
 }  // namespace elmore

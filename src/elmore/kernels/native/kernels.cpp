@@ -27,6 +27,8 @@ const Kernel *kernel_for(int number) {
     __builtin_cpu_init();
     if (number == ELMORE_FLOAT32 && has_avx512()) return &FLOAT32_AVX512;
     if (number == ELMORE_FLOAT32 && has_avx2()) return &FLOAT32_AVX2;
+    if (number == ELMORE_BFLOAT16 && has_avx512() && __builtin_cpu_supports("avx512bf16")) return &BFLOAT16_AVX512;
+    if (number == ELMORE_INT8 && has_avx512() && __builtin_cpu_supports("avx512vnni")) return &INT8_AVX512;
     return nullptr;
 }
 
