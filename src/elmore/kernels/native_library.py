@@ -5,16 +5,17 @@ everything works, by the other kernels.
 """
 
 import ctypes
-from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
+from ctypes import POINTER, c_float, c_int, c_int32, c_int64, c_void_p
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 LIBRARY = Path(__file__).with_name("_native.so")
-ABI_VERSION = 1  # of `native/kernels.cpp`
+ABI_VERSION = 2  # of `native/kernels.cpp`
 CELLS_AT_ONCE = 256  # of `native/kernels.h`
 
 HOW_TO_BUILD = "install a C++ compiler (g++), then install elmore again from its source distribution"
@@ -71,6 +72,32 @@ class Reading(ctypes.Structure):
     ]
 
 
+class Dense(ctypes.Structure):
+    """`ElmoreDense`."""
+
+    _fields_: ClassVar = [
+        ("depth", c_int64),
+        ("columns", c_int64),
+        ("matrix", Matrix),
+        ("bias", c_void_p),
+        ("highway", c_int32),
+    ]
+
+
+class FilterTables(ctypes.Structure):
+    """`ElmoreFilters`."""
+
+    _fields_: ClassVar = [
+        ("characters", c_int64),
+        ("groups", c_int64),
+        ("widths", POINTER(c_int64)),
+        ("counts", POINTER(c_int64)),
+        ("tables", c_void_p),
+        ("bias", c_void_p),
+        ("tanh", c_int32),
+    ]
+
+
 class NativeLibrary:
     """The functions of the library, and what this machine can compute with them."""
 
@@ -79,6 +106,12 @@ class NativeLibrary:
         if self._library.elmore_abi_version() != ABI_VERSION:
             raise OSError(f"{path.name} was built from other sources")
         self._library.elmore_run_lstm.argtypes = [c_int, POINTER(Lstm), POINTER(Reading), c_int]
+        self._library.elmore_run_dense.argtypes = [
+            c_int, POINTER(Dense), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int,
+        ]  # fmt: skip
+        self._library.elmore_pool_characters.argtypes = [
+            POINTER(FilterTables), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int,
+        ]  # fmt: skip
         self._lanes = {number: int(self._library.elmore_lanes(int(number))) for number in Number}
 
     def lanes(self, number: Number) -> int:
@@ -89,6 +122,20 @@ class NativeLibrary:
         """Run a layer on as many threads as torch has."""
         if self._library.elmore_run_lstm(number, layer, reading, torch.get_num_threads()):
             raise MemoryError("there is not enough memory to run an LSTM layer")
+
+    def run_dense(self, number: Number, layer: Dense, x: Tensor, out: Tensor) -> None:
+        """Rows of x (W, K) through a dense layer or a highway into out (W, N); numbers of a row lie side by side."""
+        rows = (x.data_ptr(), x.stride(0), len(x))
+        if self._library.elmore_run_dense(number, layer, *rows, out.data_ptr(), out.stride(0), torch.get_num_threads()):
+            raise MemoryError("there is not enough memory to encode words")
+
+    def pool_characters(self, filters: FilterTables, characters: Tensor, out: Tensor) -> None:
+        """The activated responses of all filters, in the first columns of out, for characters (W, M)."""
+        words = (characters.data_ptr(), *characters.shape)
+        if self._library.elmore_pool_characters(
+            filters, *words, out.data_ptr(), out.stride(0), torch.get_num_threads()
+        ):
+            raise IndexError(f"a word has a character beyond the {filters.characters} of the model's table")
 
 
 @cache

@@ -43,7 +43,7 @@ def pack(weights: Tensor, number: Number, lanes: int, *, block: int | None = Non
     scales = weights.abs().amax(dim=1) / 127  # (G, N)
     # A column of zeros has no scale, and needs none.
     rounded = (weights / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round_()
-    sums = [part.sum(dim=1, dtype=torch.float64) for part in rounded.split(block or weights.shape[1], dim=1)]
+    sums = [part.sum(dim=1, dtype=torch.float64) for part in torch.split(rounded, block or rounded.shape[1], dim=1)]
     offsets = -128 * torch.stack(sums, dim=1)  # (G, blocks, N)
     return PackedMatrix(_in_panels(rounded.to(torch.int8), group, width), scales, offsets.to(torch.int32))
 

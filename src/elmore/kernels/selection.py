@@ -1,7 +1,7 @@
 """Which kernels run: chosen here and nowhere else, by device, kind of number and need of gradients, or by name.
 
     reference        plain torch, differentiated by autograd: reading where nothing below fits
-    native           C++ for the LSTM: reading on a CPU in float32, the same bits in every batch
+    native           C++ for word encoder and LSTM: reading on a CPU in float32, the same bits in every batch
     native-bfloat16  the same, with products of bfloat16, and
     native-int8      of int8: both only by name, for what goes in and comes out is float32
     torch            the backward pass of the LSTM written out: training where nothing below fits
@@ -28,8 +28,10 @@ from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_l
 from elmore.kernels.explicit_backward import recurrence_with
 from elmore.kernels.native_library import Number, native_obstacle
 from elmore.kernels.native_recurrence import native_recurrence
+from elmore.kernels.native_word_encoding import native_word_encoding
 from elmore.kernels.recurrence import Recurrence
 from elmore.kernels.softmax import SoftmaxKernel, softmax_
+from elmore.kernels.word_encoding import WordEncoding
 
 # Triton's kernels compute in float32, and would take from float64 what it is there for.
 TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -46,6 +48,7 @@ class Kernels(NamedTuple):
     recurrence: Recurrence
     pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
     softmax: SoftmaxKernel  # as in `softmax`
+    word_encoding: WordEncoding | None = None  # for all of a word encoder, and not its character CNN alone
 
 
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:
@@ -113,7 +116,9 @@ def kernels_named(name: str) -> Kernels:
         case "reference":
             return Kernels(name, reference.RECURRENCE, pool_by_convolution, softmax_)
         case "native" | "native-bfloat16" | "native-int8":
-            return Kernels(name, native_recurrence(NATIVE_NUMBERS[name]), pool_by_convolution, softmax_)
+            number = NATIVE_NUMBERS[name]
+            encoding = native_word_encoding(number)
+            return Kernels(name, native_recurrence(number), pool_by_convolution, softmax_, encoding)
         case "torch":
             return Kernels(name, torch_recurrence, pool_by_convolution, softmax_)
         case "cpu":

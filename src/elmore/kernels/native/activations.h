@@ -35,3 +35,10 @@ INLINE Vec next_cell(Vec i, Vec j, Vec f, Vec c) {
     const Vec remember = mul(add(one, decay(i)), add(one, ej));
     return div(fma(c, remember, mul(sub(one, ej), forget)), mul(forget, remember));
 }
+
+INLINE Vec tanh_of(Vec x) {
+    const Vec e = decay(add(x, x));
+    return div(sub(splat(1.0f), e), add(splat(1.0f), e));
+}
+
+INLINE Vec relu(Vec x) { return at_least(splat(0.0f), x); }

@@ -10,8 +10,14 @@ namespace elmore::bfloat16_avx512 {
 #include "tiles.h"
 #include "bfloat16.h"
 #include "lstm.h"
+#include "dense.h"
 }  // namespace elmore::bfloat16_avx512
 
 namespace elmore {
-extern const Kernel BFLOAT16_AVX512 = {bfloat16_avx512::LANES, bfloat16_avx512::run_lstm};
+extern const Kernel BFLOAT16_AVX512 = {
+    bfloat16_avx512::LANES,
+    bfloat16_avx512::run_lstm,
+    bfloat16_avx512::run_dense,
+    nullptr,
+};
 }

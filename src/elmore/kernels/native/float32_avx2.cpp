@@ -10,8 +10,15 @@ namespace elmore::float32_avx2 {
 #include "tiles.h"
 #include "float32.h"
 #include "lstm.h"
+#include "dense.h"
+#include "character_cnn.h"
 }  // namespace elmore::float32_avx2
 
 namespace elmore {
-extern const Kernel FLOAT32_AVX2 = {float32_avx2::LANES, float32_avx2::run_lstm};
+extern const Kernel FLOAT32_AVX2 = {
+    float32_avx2::LANES,
+    float32_avx2::run_lstm,
+    float32_avx2::run_dense,
+    float32_avx2::pool_characters,
+};
 }

@@ -10,8 +10,9 @@ namespace elmore::int8_avx512 {
 #include "tiles.h"
 #include "int8.h"
 #include "lstm.h"
+#include "dense.h"
 }  // namespace elmore::int8_avx512
 
 namespace elmore {
-extern const Kernel INT8_AVX512 = {int8_avx512::LANES, int8_avx512::run_lstm};
+extern const Kernel INT8_AVX512 = {int8_avx512::LANES, int8_avx512::run_lstm, int8_avx512::run_dense, nullptr};
 }

@@ -37,11 +37,22 @@ const Kernel *kernel_for(int number) {
 
 extern "C" {
 
-int elmore_abi_version(void) { return 1; }
+int elmore_abi_version(void) { return 2; }
 
 int elmore_lanes(int number) {
     const elmore::Kernel *kernel = elmore::kernel_for(number);
     return kernel == nullptr ? 0 : kernel->lanes;
+}
+
+int elmore_pool_characters(const ElmoreFilters *filters, const int64_t *characters, int64_t words, int64_t length,
+                           float *out, int64_t out_stride, int threads) {
+    return elmore::kernel_for(ELMORE_FLOAT32)
+        ->pool_characters(*filters, characters, words, length, out, out_stride, threads < 1 ? 1 : threads);
+}
+
+int elmore_run_dense(int number, const ElmoreDense *layer, const float *x, int64_t x_stride, int64_t rows, float *out,
+                     int64_t out_stride, int threads) {
+    return elmore::kernel_for(number)->run_dense(*layer, x, x_stride, rows, out, out_stride, threads < 1 ? 1 : threads);
 }
 
 int elmore_run_lstm(int number, const ElmoreLstm *layer, const ElmoreReading *reading, int threads) {

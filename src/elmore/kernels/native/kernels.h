@@ -53,11 +53,41 @@ struct ElmoreReading {
     float *last_c;           // (directions, rows, cell_dim)
 };
 
+// A dense layer, or a highway: there a panel's columns are two vectors of the transform and the same two of the gate.
+struct ElmoreDense {
+    int64_t depth;
+    int64_t columns;  // of the output; a highway's matrix has twice as many
+    ElmoreMatrix matrix;
+    const float *bias;  // as the columns of the matrix, filled up
+    int32_t highway;
+};
+
+// The filters of a character CNN, in groups of one width. In tables, for each chunk of up to 4 vectors of a group's
+// filters, for each place of a character under them: (characters, 4 vectors) what they make of each character there.
+struct ElmoreFilters {
+    int64_t characters;  // there are
+    int64_t groups;
+    const int64_t *widths;
+    const int64_t *counts;
+    const float *tables;
+    const float *bias;  // (chunks of all groups, 4 vectors)
+    int32_t tanh;       // the activation: tanh, or relu
+};
+
 // Changes whenever anything in this file does, so that a library of another time is not called.
 ELMORE_DOOR int elmore_abi_version(void);
 
 // How many float32 a vector of this machine holds for a kind of number; 0 where it cannot be computed here.
 ELMORE_DOOR int elmore_lanes(int number);
+
+// (words, filters) the largest response of each filter over each word of `length` characters, biased and activated.
+// 0, or 2 where a character is none of the table's.
+ELMORE_DOOR int elmore_pool_characters(const ElmoreFilters *filters, const int64_t *characters, int64_t words,
+                                       int64_t length, float *out, int64_t out_stride, int threads);
+
+// Rows through a dense layer or a highway, whose rows x are filled up to whole vectors. 0, or 1 where memory ran out.
+ELMORE_DOOR int elmore_run_dense(int number, const ElmoreDense *layer, const float *x, int64_t x_stride, int64_t rows,
+                                 float *out, int64_t out_stride, int threads);
 
 // Read every row to its own end. 0, or 1 where memory ran out.
 ELMORE_DOOR int elmore_run_lstm(int number, const ElmoreLstm *layer, const ElmoreReading *reading, int threads);

@@ -20,3 +20,8 @@ INLINE Vec round_to_even(Vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEARES
 INLINE Vec two_to_the(Vec n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
+INLINE void store_some(float *to, Vec x, int64_t count) {
+    const __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32(count >= LANES ? LANES : static_cast<int>(count)), place);
+    _mm256_maskstore_ps(to, inside, x);
+}

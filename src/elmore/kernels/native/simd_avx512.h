@@ -20,3 +20,6 @@ INLINE Vec round_to_even(Vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_N
 INLINE Vec two_to_the(Vec n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+INLINE void store_some(float *to, Vec x, int64_t count) {
+    _mm512_mask_storeu_ps(to, count >= LANES ? 0xffff : static_cast<__mmask16>((1u << count) - 1), x);
+}
