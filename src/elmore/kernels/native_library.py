@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-import torch
 from torch import Tensor
+
+from elmore.kernels.torch_threads import native_threads
 
 LIBRARY = Path(__file__).with_name("_native.so")
 ABI_VERSION = 2  # of `native/kernels.cpp`
@@ -120,21 +121,19 @@ class NativeLibrary:
 
     def run_lstm(self, number: Number, layer: Lstm, reading: Reading) -> None:
         """Run a layer on as many threads as torch has."""
-        if self._library.elmore_run_lstm(number, layer, reading, torch.get_num_threads()):
+        if self._library.elmore_run_lstm(number, layer, reading, native_threads()):
             raise MemoryError("there is not enough memory to run an LSTM layer")
 
     def run_dense(self, number: Number, layer: Dense, x: Tensor, out: Tensor) -> None:
         """Rows of x (W, K) through a dense layer or a highway into out (W, N); numbers of a row lie side by side."""
         rows = (x.data_ptr(), x.stride(0), len(x))
-        if self._library.elmore_run_dense(number, layer, *rows, out.data_ptr(), out.stride(0), torch.get_num_threads()):
+        if self._library.elmore_run_dense(number, layer, *rows, out.data_ptr(), out.stride(0), native_threads()):
             raise MemoryError("there is not enough memory to encode words")
 
     def pool_characters(self, filters: FilterTables, characters: Tensor, out: Tensor) -> None:
         """The activated responses of all filters, in the first columns of out, for characters (W, M)."""
         words = (characters.data_ptr(), *characters.shape)
-        if self._library.elmore_pool_characters(
-            filters, *words, out.data_ptr(), out.stride(0), torch.get_num_threads()
-        ):
+        if self._library.elmore_pool_characters(filters, *words, out.data_ptr(), out.stride(0), native_threads()):
             raise IndexError(f"a word has a character beyond the {filters.characters} of the model's table")
 
 

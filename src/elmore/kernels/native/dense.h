@@ -16,17 +16,24 @@ struct DenseCall {
     float *scales;
     int64_t stride;
     int64_t groups;
-    int threads;
+    int64_t next_row;
     int64_t next_panel;
 };
 
-inline void convert_dense_rows(void *context, int rank) {
-    const DenseCall &call = *static_cast<DenseCall *>(context);
+constexpr int64_t ROWS_CONVERTED = 64;  // at once
+
+inline void convert_dense_rows(void *context, int) {
+    DenseCall &call = *static_cast<DenseCall *>(context);
     const int64_t depth = call.layer.depth;
-    for (int64_t row = call.rows * rank / call.threads; row < call.rows * (rank + 1) / call.threads; ++row) {
-        Element *to = call.elements + row * call.stride;
-        for (int64_t place = depth; place < call.groups * GROUP; ++place) to[place] = 0;
-        call.scales[row] = convert_row(call.x + row * call.x_stride, depth, to);
+    for (;;) {
+        const int64_t first = __atomic_fetch_add(&call.next_row, ROWS_CONVERTED, __ATOMIC_RELAXED);
+        if (first >= call.rows) return;
+        const int64_t end = first + ROWS_CONVERTED < call.rows ? first + ROWS_CONVERTED : call.rows;
+        for (int64_t row = first; row < end; ++row) {
+            Element *to = call.elements + row * call.stride;
+            for (int64_t place = depth; place < call.groups * GROUP; ++place) to[place] = 0;
+            call.scales[row] = convert_row(call.x + row * call.x_stride, depth, to);
+        }
     }
 }
 
@@ -98,7 +105,7 @@ inline int run_dense(const ElmoreDense &layer, const float *x, int64_t x_stride,
                    buffers.scales.data(),
                    stride,
                    divided_up(layer.depth, GROUP),
-                   threads,
+                   0,
                    0};
     run_on_threads(threads, convert_dense_rows, &call);
     run_on_threads(threads, multiply_dense_panels, &call);

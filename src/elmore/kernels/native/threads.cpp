@@ -11,8 +11,8 @@
 namespace elmore {
 namespace {
 
-// Long enough to bridge two products, short enough not to take a core from whoever else wants it.
-constexpr int SPINS = 500;
+// Long enough to bridge the way from one layer to the next, short enough not to take a core from whoever else wants it.
+constexpr int SPINS = 4000;
 constexpr int YIELDS = 20;
 
 inline void pause_briefly() {
@@ -31,32 +31,57 @@ class Pool {
             threads_.emplace_back([this, rank, seen = round_.load()] { serve(rank, seen); });
             threads_.back().detach();
         }
-        work_ = work;
-        context_ = context;
-        ranks_ = threads;
-        running_.store(static_cast<uint32_t>(threads_.size()));
-        round_.fetch_add(1);
+        {
+            std::lock_guard<std::mutex> hold(changing_);
+            work_ = work;
+            context_ = context;
+            ranks_ = threads;
+            joined_ = 0;
+            done_.store(0);
+            round_.fetch_add(1);
+        }
         round_.notify_all();
         work(context, 0);
-        for (uint32_t left = running_.load(); left != 0; left = running_.load()) wait_while_equal(running_, left);
+        uint32_t joined = 0;
+        {
+            // Who has not begun by now, because something else has its core, is not waited for: nothing is left to do.
+            std::lock_guard<std::mutex> hold(changing_);
+            ranks_ = 0;
+            joined = joined_;
+        }
+        for (uint32_t done = done_.load(); done != joined; done = done_.load()) wait_while_equal(done_, done);
     }
 
    private:
     void serve(int rank, uint32_t seen) {
         for (;;) {
             wait_while_equal(round_, seen);
-            ++seen;
-            if (rank < ranks_) work_(context_, rank);
-            if (running_.fetch_sub(1) == 1) running_.notify_all();
+            Work work = nullptr;
+            void *context = nullptr;
+            {
+                std::lock_guard<std::mutex> hold(changing_);
+                seen = round_.load();
+                if (rank < ranks_) {
+                    work = work_;
+                    context = context_;
+                    ++joined_;
+                }
+            }
+            if (work == nullptr) continue;
+            work(context, rank);
+            done_.fetch_add(1);
+            done_.notify_all();
         }
     }
 
     std::vector<std::thread> threads_;
+    std::mutex changing_;  // what follows
     Work work_ = nullptr;
     void *context_ = nullptr;
     int ranks_ = 0;
+    uint32_t joined_ = 0;
     std::atomic<uint32_t> round_{0};
-    std::atomic<uint32_t> running_{0};
+    std::atomic<uint32_t> done_{0};
 };
 
 // Never destroyed: its threads may outlive every static object.

@@ -11,8 +11,9 @@ namespace elmore {
 using Work = void (*)(void *context, int rank);
 
 // Run `work(context, rank)` for each rank below `threads`, rank 0 on the calling thread; returns when all are done.
-// While another caller has the threads, the calling thread does all ranks by itself, one after the other: `work` must
-// allow for that, so only those who never wait for each other may come this way.
+// While another caller has the threads, the calling thread does all ranks by itself, one after the other; and a rank that
+// has not begun when rank 0 is done is left out. So `work` takes what is to be done next, until there is nothing left, and
+// never waits for others.
 void run_on_threads(int threads, Work work, void *context);
 
 // The same for work whose ranks wait for each other at a barrier; false, and nothing done, where the threads are taken.
