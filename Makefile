@@ -5,12 +5,15 @@ VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-kernels check format clean
+.PHONY: help demo test test-all test-kernels fuzz-native wheels check format clean
 
 help:  ## what there is to make
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-9s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/ready: pyproject.toml constraints.txt
+# With a C++ compiler this builds the native kernels too; without one it goes on without them.
+NATIVE := $(wildcard src/elmore/kernels/native/*)
+
+$(VENV)/ready: pyproject.toml setup.py constraints.txt $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
@@ -31,6 +34,18 @@ $(VENV)/triton: $(VENV)/ready
 test-kernels: $(VENV)/triton  ## the Triton kernels, interpreted, so without a GPU (fetches Triton once)
 	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/kernels tests/training
 
+SANITIZED := -std=c++20 -O1 -g -ffp-contract=off -pthread -fsanitize=address,undefined -fno-sanitize-recover=all
+
+fuzz-native:  ## random work through the native kernels, under AddressSanitizer and UBSan (needs g++)
+	mkdir -p build
+	g++ $(SANITIZED) src/elmore/kernels/native/*.cpp tests/kernels/native_fuzz.cpp -o build/native_fuzz
+	build/native_fuzz
+	ELMORE_ISA=avx2 build/native_fuzz
+
+wheels: $(VENV)/ready  ## one with the native kernels for this platform, and one without them for all
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	ELMORE_NATIVE=0 $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
 check: $(VENV)/ready  ## layout, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -42,4 +57,4 @@ format: $(VENV)/ready  ## put the layout right
 	$(BIN)/ruff check --fix .
 
 clean:  ## forget the environments and all caches
-	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf build dist src/elmore/kernels/_native.so .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,7 +6,7 @@ DEFAULT_MODEL = "elmore-en"  # comes with the package
 
 StateName = Literal["fixed", "carry"]  # each sentence from the model's start state, or from where the one before ended
 DtypeName = Literal["float32", "float16"]  # of vectors that are given out
-ComputeName = Literal["float32", "bfloat16"]  # what the network computes in
+ComputeName = Literal["float32", "bfloat16", "int8"]  # what the network computes in
 
 # Embedding.
 DEFAULT_LAYERS: Literal["average"] = "average"

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from elmore import load
-from elmore.kernels.selection import describe_kernels
+from elmore.kernels.native_library import Number, native_library, native_obstacle
+from elmore.kernels.selection import describe_kernels, describe_native_kernels
 
 
 def facts(text: str) -> dict[str, str]:
@@ -77,10 +78,22 @@ def test_a_pair_is_described_by_its_two_files(elmore, fixtures: Path) -> None:
 def test_the_machine_is_described_on_request(elmore) -> None:
     ended = elmore("info", "--system")
     assert {"elmore", "python", "torch", "threads", "devices", "kernels"} <= facts(ended.out).keys()
-    assert facts(ended.out)["kernels"].startswith("on cpu reference for reading, cpu for training in float32")
+    reading = "reference" if native_obstacle(Number.FLOAT32) else "native"
+    assert facts(ended.out)["kernels"].startswith(f"on cpu {reading} for reading, cpu for training in float32")
     told = json.loads(elmore("info", "--system", "--json").out)
     assert told["threads"] >= 1
     assert told["kernels"]["cpu"] == describe_kernels(torch.device("cpu"))
+    assert told["native kernels"] == describe_native_kernels()
+
+
+def test_without_native_kernels_it_says_how_to_get_them(elmore, monkeypatch) -> None:
+    monkeypatch.setattr("elmore.kernels.native_library.LIBRARY", Path("nowhere.so"))
+    native_library.cache_clear()
+    try:
+        assert "not built; install a C++ compiler" in elmore("info", "--system").out
+        assert "on cpu reference for reading" in elmore("info", "--system").out
+    finally:
+        native_library.cache_clear()
 
 
 def test_every_device_that_can_be_used_is_listed_with_its_kernels(elmore, monkeypatch) -> None:

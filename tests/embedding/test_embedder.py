@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmore import Embedder, load
+from elmore.defaults import ComputeName
 from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.word_cache import WORD_BYTES, WordCache
 from elmore.errors import InputError, InputWarning, OutOfMemory
+from elmore.kernels.native_library import Number, native_obstacle
 
 WORDS = st.text(min_size=0, max_size=8)
 SENTENCES = st.lists(st.lists(WORDS, max_size=7), max_size=6)
@@ -250,12 +252,23 @@ def test_layers_of_a_batch_stay_tensors_in_the_callers_order(tiny: Embedder) -> 
     np.testing.assert_allclose(layers.layer(2)[0].numpy(), tiny.encode("I took a bow.", layers=2), atol=SAME)
 
 
-def test_bfloat16_stays_close(tiny: Embedder) -> None:
-    fast = Embedder.from_pretrained("tiny-random", compute="bfloat16")
+@pytest.mark.parametrize(("compute", "least"), [("bfloat16", 0.9995), ("int8", 0.998)])
+def test_rounded_numbers_stay_close(tiny: Embedder, compute: ComputeName, least: float) -> None:
+    if compute == "int8" and (obstacle := native_obstacle(Number.INT8)):
+        pytest.skip(f"native kernels: {obstacle}")
+    fast = Embedder.from_pretrained("tiny-random", compute=compute)
     exact, rough = (m.encode("I took a bow before the curtain .", layers="all") for m in (tiny, fast))
     cosines = (exact * rough).sum(-1) / np.linalg.norm(exact, axis=-1) / np.linalg.norm(rough, axis=-1)
-    assert cosines.min() > 0.9995
+    assert cosines.min() > least
     assert not np.array_equal(exact, rough)
+
+
+def test_what_cannot_be_computed_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmore.embedding.compute.native_obstacle", lambda number: "not built")
+    with pytest.raises(InputError, match="compute='int8' is done by the native CPU kernels: not built; there are"):
+        Embedder.from_pretrained("tiny-random", compute="int8")
+    # By torch, then.
+    assert Embedder.from_pretrained("tiny-random", compute="bfloat16").encode("I took a bow.").shape == (5, 32)
     with pytest.raises(InputError, match="compute is 'int4'"):
         Embedder.from_pretrained("tiny-random", compute="int4")
 
@@ -315,6 +328,24 @@ def test_computing_in_bfloat16_leaves_the_callers_model_as_it_was() -> None:
     Embedder(model, compute="bfloat16").encode("I took a bow.")
     assert model.fingerprint() == before
     assert next(model.network.parameters()).dtype == torch.float32
+    assert model.network.kernel_name is model.network.words.kernel_name is None
+
+
+@pytest.mark.parametrize("compute", [number.name.lower() for number in Number if native_obstacle(number) is None])
+def test_a_sentence_has_the_same_bits_in_every_batch_and_with_any_number_of_threads(compute: ComputeName) -> None:
+    sentences = [["A", "bow", "and", f"{n}", *["arrow"] * (n % 9)] for n in range(40)]
+    model = Embedder.from_pretrained("tiny-random", compute=compute)
+    together = model.encode(sentences, layers="all")
+    before = torch.get_num_threads()
+    try:
+        for threads, batch_tokens in ((1, 64), (3, 2048)):
+            torch.set_num_threads(threads)
+            fresh = Embedder.from_pretrained("tiny-random", compute=compute)
+            again = fresh.encode(sentences[::-1], layers="all", batch_tokens=batch_tokens)[::-1]
+            assert all(np.array_equal(one, other) for one, other in zip(together, again, strict=True))
+            assert np.array_equal(fresh.encode([sentences[7]], layers="all")[0], together[7])
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_model_loaded_in_inference_mode_can_be_used(tiny: Embedder) -> None:

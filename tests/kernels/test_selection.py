@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from elmore.errors import InputError
-from elmore.kernels import reference
+from elmore.kernels import native_recurrence, reference, selection
 from elmore.kernels.character_cnn import pool_by_convolution, pool_by_length
 from elmore.kernels.cross_entropy import Candidates
+from elmore.kernels.native_library import Number, native_obstacle
 from elmore.kernels.selection import choose_kernels, describe_kernels, kernels_for, kernels_named
 from elmore.network.initialization import initialize
 from elmore.network.language_model import LanguageModel
@@ -16,14 +17,35 @@ from small_training import MODEL, TYPES
 from triton_here import DEVICE, IS_HERE, needs_triton
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
+READING = "reference" if native_obstacle(Number.FLOAT32) else "native"
 
 
-def test_reading_takes_the_reference_on_every_device():
+def test_reading_takes_the_native_kernels_where_they_run_and_else_the_reference(monkeypatch):
     for device in (CPU, GPU, torch.device("mps")):
         for dtype in (torch.float32, torch.bfloat16, torch.float64):
-            assert choose_kernels(device, dtype, training=False).name == "reference"
+            native = READING if (device, dtype) == (CPU, torch.float32) else "reference"
+            assert choose_kernels(device, dtype, training=False).name == native
+    monkeypatch.setattr(selection, "native_obstacle", lambda number: "not built")
     kernels = choose_kernels(CPU, torch.float32, training=False)
     assert (kernels.recurrence, kernels.pool_characters) == (reference.RECURRENCE, pool_by_convolution)
+    assert selection.describe_native_kernels() == "not built"
+
+
+def test_native_kernels_asked_for_by_name_never_give_way(monkeypatch):
+    monkeypatch.setattr(native_recurrence, "native_obstacle", lambda number: "not built; install a compiler")
+    kernels_named.cache_clear()
+    with pytest.raises(InputError, match="native kernels for float32 cannot run here: not built; install a compiler"):
+        choose_kernels(CPU, torch.float32, training=False, name="native")
+
+
+def test_native_kernels_asked_for_by_name_refuse_what_they_cannot_do():
+    for device, dtype, training in (
+        (GPU, torch.float32, False),
+        (CPU, torch.float64, False),
+        (CPU, torch.float32, True),
+    ):
+        with pytest.raises(InputError, match="'native-int8' read float32 on a CPU, without gradients; wanted were"):
+            choose_kernels(device, dtype, training=training, name="native-int8")
 
 
 def test_training_on_a_cpu_takes_the_kernels_made_for_it():
@@ -43,17 +65,17 @@ def test_training_on_a_gpu_takes_triton_for_what_it_computes_exactly_enough():
 def test_a_name_decides():
     assert choose_kernels(CPU, torch.float32, training=True, name="reference").name == "reference"
     assert choose_kernels(CPU, torch.float32, training=False, name="torch") is kernels_named("torch")
-    with pytest.raises(InputError, match="no kernels 'fast'; there are reference, torch"):
+    with pytest.raises(InputError, match="no kernels 'fast'; there are reference, native, native-bfloat16"):
         choose_kernels(CPU, torch.float32, training=False, name="fast")
 
 
 def test_kernels_of_training_run_only_where_something_wants_a_gradient():
     x, frozen, trained = torch.ones(2), [torch.ones(2)], [torch.ones(2), torch.ones(2, requires_grad=True)]
-    assert kernels_for(x, frozen).name == "reference"
+    assert kernels_for(x, frozen).name == READING
     assert kernels_for(x, trained).name == "cpu"
     assert kernels_for(x.clone().requires_grad_(), frozen).name == "cpu"
     with torch.no_grad():
-        assert kernels_for(x, trained).name == "reference"
+        assert kernels_for(x, trained).name == READING
 
 
 def test_what_is_said_of_a_device_is_what_is_chosen_there():

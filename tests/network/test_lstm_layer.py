@@ -9,7 +9,7 @@ import torch
 from elmore.config import SMALL, ModelConfig
 from elmore.kernels.recurrence import LstmWeights, Recurrence
 from elmore.kernels.selection import kernels_named
-from elmore.network import bilm
+from elmore.network import weight_versions
 from elmore.network.bilm import LstmLayer
 from fresh_network import fresh_network
 
@@ -76,7 +76,7 @@ def _with_gradient(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
 
 def test_weights_that_were_rounded_and_widened_again_are_prepared_again(layer, monkeypatch):
     # As if the new numbers had come to lie where the old ones were.
-    monkeypatch.setattr(bilm, "weight_versions", lambda parameters: ())
+    monkeypatch.setattr(weight_versions, "weight_versions", lambda parameters: ())
     counting = Counting()
     layer.bias.fill_(1 / 3)
     exact = bias_of(layer, counting).clone()

@@ -114,7 +114,7 @@ allennlp_options = options_record(
     default=DEFAULT_COMPUTE,
     metavar="TYPE",
     panel=COMPUTING,
-    help="float32, or bfloat16: faster on a GPU, with some three digits.",
+    help="float32, or faster and rougher: bfloat16, with some three digits, and on a CPU int8, with some two.",
 )
 @option(
     "--batch-tokens",

@@ -122,7 +122,7 @@ def _system_facts() -> dict[str, Any]:
     import torch
 
     from elmore.devices import usable_devices
-    from elmore.kernels.selection import describe_kernels
+    from elmore.kernels.selection import describe_kernels, describe_native_kernels
 
     devices = [torch.device(name) for name in usable_devices()]
     kinds = dict.fromkeys(device.type for device in devices)
@@ -137,6 +137,7 @@ def _system_facts() -> dict[str, Any]:
             for device in devices
         ),
         "kernels": {kind: describe_kernels(torch.device(kind)) for kind in kinds},
+        "native kernels": describe_native_kernels(),
     }
 
 

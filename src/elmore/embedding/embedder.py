@@ -1,8 +1,6 @@
 """The Embedder: sentences become arrays of word vectors."""
 
-import copy
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, Self, TypedDict, TypeVar, Unpack, overload
@@ -22,6 +20,7 @@ from elmore.defaults import (
     StateName,
 )
 from elmore.devices import allow_forked_process, choose_device
+from elmore.embedding.compute import model_computing_in
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
@@ -65,8 +64,9 @@ class _EncodeAndShowArguments(_EncodeArguments, total=False):
 class Embedder:
     """Gives every word the vector it has in its sentence.
 
-    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. On a
-    CPU in float32 the same call gives the same bits, another batch up to 6e-06 more or less (measured: docs/layers.md).
+    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. By
+    the native CPU kernels that is to the bit, in every `compute`; without them the same call gives the same bits, and
+    another batch up to 6e-06 more or less in float32 (measured: docs/layers.md).
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
@@ -78,13 +78,10 @@ class Embedder:
 
     def __init__(self, model: Model, *, compute: ComputeName = DEFAULT_COMPUTE) -> None:
         check_value("compute", compute, ComputeName)
-        if compute == "bfloat16":
-            # A copy, because modules are converted in place, and the caller's model is the caller's.
-            network = copy.deepcopy(model.network).bfloat16()
-            model = replace(model, network=network, start=model.start.to(torch.bfloat16))
-        self.model = model
+        self.compute = compute
+        self.model = model_computing_in(compute, model)
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(model)
+        self._cache = WordCache(self.model)
         self._check = InputCheck(model.card.text)
 
     def __repr__(self) -> str:
@@ -133,7 +130,7 @@ class Embedder:
         device(type='cpu')
         """
         if (chosen := choose_device(device)) != self.device:
-            self.model = self.model.to(chosen)
+            self.model = model_computing_in(self.compute, self.model.to(chosen))
             self._cache = WordCache(self.model)
         return self
 

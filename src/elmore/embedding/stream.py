@@ -9,6 +9,7 @@ Every sentence brings something of its owner's along, which comes back beside it
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -17,6 +18,8 @@ from torch import Tensor
 from elmore.embedding.layer_choice import LayerChoice
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputWarning, OutOfMemory
+from elmore.kernels.selection import kernels_for
+from elmore.kernels.torch_threads import torch_on_one_thread
 from elmore.model import Model
 from elmore.network.state import State
 from elmore.text.batch import Batch, bucket_by_length
@@ -85,12 +88,13 @@ class SentenceEncoder:
     def _read(self, sentences: Sequence[Words], state: State) -> tuple[list[Tensor], State]:
         """Read one batch; where it does not fit into memory, its halves."""
         try:
-            with torch.inference_mode():
-                batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
-                vectors = self.cache.vectors(batch.words)
-                layers, after = self.model.network.read(vectors, batch, state, depth=self.choice.depth)
-                stacked = self.choice.take(layers, dtype=self.dtype, device=self.device)
-            return self._apart(stacked, layers.lengths), after
+            with self._threads():
+                with torch.inference_mode():
+                    batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
+                    vectors = self.cache.vectors(batch.words)
+                    layers, after = self.model.network.read(vectors, batch, state, depth=self.choice.depth)
+                    stacked = self.choice.take(layers, dtype=self.dtype, device=self.device)
+                return self._apart(stacked, layers.lengths), after
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -111,6 +115,12 @@ class SentenceEncoder:
         second, second_state = self._read(sentences[half:], state.select(everyone[half:]))
         joined = State(torch.cat([first_state.h, second_state.h], 2), torch.cat([first_state.c, second_state.c], 2))
         return first + second, joined
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Where the native kernels run, torch steps back."""
+        network = self.model.network
+        native = kernels_for(self.model.start.h, (), name=network.kernel_name).word_encoding is not None
+        return torch_on_one_thread() if native else nullcontext()
 
     def _apart(self, stacked: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """For each sentence a tensor of its own, so that one that is kept does not keep its whole batch in memory.

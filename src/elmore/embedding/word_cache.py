@@ -13,10 +13,7 @@ from elmore.network.weight_versions import weight_versions
 
 DEFAULT_BYTES = 64 * 2**20
 
-# Words are encoded in groups of a multiple of this. Matrix products round a row differently when there are few rows,
-# and a word must have the same vector, to the bit, whichever words it was encoded with.
-GROUP = 16
-LARGEST_GROUP = 1024
+LARGEST_GROUP = 1024  # of words that are encoded together
 
 # About what a word costs beside its vector: its characters, and its place in the table's index.
 WORD_BYTES = 200
@@ -74,10 +71,12 @@ class WordCache:
 
     def _encoded(self, words: list[str]) -> Tensor:
         """(W, P) the vectors of these words, computed."""
+        # A word must have the same vector, to the bit, whichever words it was encoded with.
+        multiple = self._model.network.words.group_size()
         groups = []
         for start in range(0, len(words), LARGEST_GROUP):
             group = words[start : start + LARGEST_GROUP]
-            filled = group + group[:1] * (-len(group) % GROUP)
+            filled = group + group[:1] * (-len(group) % multiple)
             inputs = self._model.speller.spell(filled).to(self._model.device)
             groups.append(self._model.network.words(inputs)[: len(group)])
         return torch.cat(groups)

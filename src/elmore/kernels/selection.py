@@ -1,6 +1,9 @@
 """Which kernels run: chosen here and nowhere else, by device, kind of number and need of gradients, or by name.
 
-    reference        plain torch, differentiated by autograd: reading on any device
+    reference        plain torch, differentiated by autograd: reading where nothing below fits
+    native           C++ for word encoder and LSTM: reading on a CPU in float32, the same bits in every batch
+    native-bfloat16  the same, with products of bfloat16, and
+    native-int8      of int8: both only by name, for what goes in and comes out is float32
     torch            the backward pass of the LSTM written out: training where nothing below fits
     cpu              the same, and the character CNN by words of one length at a time: training on a CPU
     triton           the same, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
@@ -23,11 +26,19 @@ from elmore.kernels.autocast import compute_dtype
 from elmore.kernels.cell import TORCH_CELL
 from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_length, pool_by_product
 from elmore.kernels.explicit_backward import recurrence_with
+from elmore.kernels.native_library import Number, native_obstacle
+from elmore.kernels.native_recurrence import native_recurrence
+from elmore.kernels.native_word_encoding import native_word_encoding
 from elmore.kernels.recurrence import Recurrence
 from elmore.kernels.softmax import SoftmaxKernel, softmax_
+from elmore.kernels.word_encoding import WordEncoding
 
 # Triton's kernels compute in float32, and would take from float64 what it is there for.
 TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+NATIVE_NUMBERS = {"native": Number.FLOAT32, "native-bfloat16": Number.BFLOAT16, "native-int8": Number.INT8}
+KERNEL_NAMES = ("reference", *NATIVE_NUMBERS, "torch", "cpu", "triton", "triton-bfloat16")
 
 
 class Kernels(NamedTuple):
@@ -37,6 +48,7 @@ class Kernels(NamedTuple):
     recurrence: Recurrence
     pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
     softmax: SoftmaxKernel  # as in `softmax`
+    word_encoding: WordEncoding | None = None  # for all of a word encoder, and not its character CNN alone
 
 
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:
@@ -45,10 +57,13 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
     >>> choose_kernels(torch.device("cpu"), torch.float32, training=True).name
     'cpu'
     """
+    if name in NATIVE_NUMBERS and (device.type != "cpu" or dtype != torch.float32 or training):
+        wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
+        raise InputError(f"the kernels {name!r} read float32 on a CPU, without gradients; wanted were {wanted}")
     if name is not None:
         return kernels_named(name)
     if not training:
-        return kernels_named("reference")
+        return kernels_named("native" if native_runs_on(device, dtype) else "reference")
     if triton_runs_on(device, dtype):
         # In float32 the tiles of the character CNN's kernel would not fit into what a GPU has at hand.
         return kernels_named("triton-bfloat16" if dtype == torch.bfloat16 else "triton")
@@ -64,8 +79,8 @@ def kernels_for(x: Tensor, parameters: Iterable[Tensor], *, name: str | None = N
 def describe_kernels(device: torch.device) -> dict[str, str]:
     """For each use on a device the name of the kernels.
 
-    >>> describe_kernels(torch.device("cpu"))
-    {'reading': 'reference', 'training in float32': 'cpu', 'training in bfloat16': 'cpu'}
+    >>> describe_kernels(torch.device("cpu"))["training in float32"]
+    'cpu'
     """
     uses = {
         "reading": choose_kernels(device, torch.float32, training=False),
@@ -73,6 +88,19 @@ def describe_kernels(device: torch.device) -> dict[str, str]:
         "training in bfloat16": choose_kernels(device, torch.bfloat16, training=True),
     }
     return {use: kernels.name for use, kernels in uses.items()}
+
+
+def describe_native_kernels() -> str:
+    """In which kinds of numbers the native CPU kernels compute here; where they cannot, why, and how to get them."""
+    obstacles = {number.name.lower(): native_obstacle(number) for number in Number}
+    usable = [name for name, obstacle in obstacles.items() if obstacle is None]
+    return ", ".join(usable) or str(obstacles["float32"])
+
+
+def native_runs_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the native CPU kernels can be used there; a compiled graph cannot look into them."""
+    usable = device.type == "cpu" and dtype == torch.float32 and not torch.compiler.is_compiling()
+    return usable and native_obstacle(Number.FLOAT32) is None
 
 
 def triton_runs_on(device: torch.device, dtype: torch.dtype) -> bool:
@@ -87,6 +115,10 @@ def kernels_named(name: str) -> Kernels:
     match name:
         case "reference":
             return Kernels(name, reference.RECURRENCE, pool_by_convolution, softmax_)
+        case "native" | "native-bfloat16" | "native-int8":
+            number = NATIVE_NUMBERS[name]
+            encoding = native_word_encoding(number)
+            return Kernels(name, native_recurrence(number), pool_by_convolution, softmax_, encoding)
         case "torch":
             return Kernels(name, torch_recurrence, pool_by_convolution, softmax_)
         case "cpu":
@@ -100,4 +132,4 @@ def kernels_named(name: str) -> Kernels:
             if name == "triton-bfloat16":
                 pool = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
             return Kernels(name, recurrence_with(triton_cell.TRITON_CELL), pool, triton_softmax.softmax_)
-    raise InputError(f"there are no kernels {name!r}; there are reference, torch, cpu, triton and triton-bfloat16")
+    raise InputError(f"there are no kernels {name!r}; there are {', '.join(KERNEL_NAMES)}")

@@ -21,7 +21,7 @@ from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrenc
 from elmore.kernels.selection import Kernels, kernels_for
 from elmore.network.layers import Layers, reading_order
 from elmore.network.state import State
-from elmore.network.weight_versions import weight_versions
+from elmore.network.weight_versions import PreparedWeights
 from elmore.network.word_encoder import WordEncoder
 from elmore.text.batch import Batch
 
@@ -38,7 +38,7 @@ class LstmLayer(nn.Module):
         self.projection = nn.Parameter(torch.empty(directions, cell, vector)) if config.lstm_projection else None
         self.forget_bias = config.forget_bias
         self.clips = Clips(config.cell_clip, config.projection_clip)
-        self._prepared: tuple[object, Any] | None = None  # what it was made for, and the form itself
+        self._prepared = PreparedWeights()
 
     def forward(
         self, x: Tensor, lengths: Sequence[int], state: HiddenState, *, recurrence: Recurrence
@@ -53,34 +53,16 @@ class LstmLayer(nn.Module):
 
     def prepared(self, recurrence: Recurrence, dtype: torch.dtype) -> Any:
         """The weights in the form a recurrence wants, made once and made again when they have changed."""
-        trained = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters())
-        if trained or torch.compiler.is_compiling():
-            # Gradients lead through the preparation, so it belongs to each pass.
-            self._prepared = None
-            return recurrence.prepare(self.weights(), dtype)
-        made_for = (recurrence.prepare, dtype, weight_versions(self.parameters()))
-        kept = self._prepared
-        if kept is None or kept[0] != made_for:
-            # As ordinary tensors, which a later pass may need for its gradients.
-            with torch.inference_mode(mode=False), torch.no_grad():
-                kept = made_for, recurrence.prepare(self.weights(), dtype)
-            self._prepared = kept
-        return kept[1]
+        return self._prepared.of(self, (recurrence.prepare, dtype), lambda: recurrence.prepare(self.weights(), dtype))
 
     def train(self, mode: bool = True) -> "LstmLayer":
-        # Old optimizers write to parameter.data, which no version counts; between them and us lies this call.
-        self._prepared = None
+        self._prepared.forget()
         return super().train(mode)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "LstmLayer":
-        # Moved or rounded: new numbers may come to lie where the old ones were.
-        self._prepared = None
+        self._prepared.forget()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy, or another process, needs: not the prepared form."""
-        return {**self.__dict__, "_prepared": None}
 
 
 class BiLM(nn.Module):

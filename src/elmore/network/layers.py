@@ -7,6 +7,7 @@ L LSTM layers, G directions, B sentences, T positions (boundaries included), P v
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,30 +44,40 @@ class Layers:
         dim = len(self._directions) * self._vectors.shape[1]
         return html_table("Layers", {**about, "dim": dim, "device": self._vectors.device})
 
-    @property
+    @cached_property
     def lengths(self) -> list[int]:
         """The number of words of each sentence, boundaries not counted."""
         return [self.batch.lengths[row] - 2 for row in self.batch.unsorted_indices.tolist()]
 
     def mask(self, *, boundaries: bool = False) -> Tensor:
         """(B, T) true where a sentence has a word; T is two less without boundaries."""
-        longest = self.batch.word_indices.shape[1] - (0 if boundaries else 2)
-        lengths = torch.tensor(self.lengths, device=self.batch.word_indices.device) + (2 if boundaries else 0)
-        return torch.arange(longest, device=lengths.device) < lengths[:, None]
+        return self._every_mask[boundaries]
+
+    # Made once, and not for each layer anew: for a single sentence that would cost as much as reading it.
+
+    @cached_property
+    def _every_mask(self) -> tuple[Tensor, Tensor]:
+        """Without boundaries, and with them."""
+        places = torch.arange(self.batch.word_indices.shape[1], device=self.batch.word_indices.device)
+        lengths = torch.tensor(self.lengths, device=places.device)[:, None]
+        return places[:-2] < lengths, places < lengths + 2
+
+    @cached_property
+    def _places(self) -> list[tuple[Tensor, Tensor]]:
+        """For each direction (B, T) the step, and the row, of its outputs where each word of each sentence stands."""
+        unsorted = self.batch.unsorted_indices
+        return [(reading_order(self.batch, name)[unsorted], unsorted[:, None]) for name in self._directions]
 
     def layer(self, number: int, *, boundaries: bool = False) -> Tensor:
         """(B, T, dim) one layer, zero beyond a sentence's end."""
         if not 0 <= number < len(self):
             raise InputError(f"there is no layer {number}; there are layers 0 to {len(self) - 1}")
-        unsorted = self.batch.unsorted_indices
         if number == 0:
-            x = self._vectors[self.batch.word_indices[unsorted]]
+            x = self._vectors[self.batch.word_indices[self.batch.unsorted_indices]]
             x = x.repeat(1, 1, len(self._directions))
         else:
-            outputs = zip(self._outputs[number - 1], self._directions, strict=True)
-            x = torch.cat(
-                [y[reading_order(self.batch, name)[unsorted], unsorted[:, None]] for y, name in outputs], dim=-1
-            )
+            outputs = zip(self._outputs[number - 1], self._places, strict=True)
+            x = torch.cat([y[places] for y, places in outputs], dim=-1)
         if not boundaries:
             x = x[:, 1:-1]
         return x * self.mask(boundaries=boundaries)[..., None]

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.kernels.selection import Kernels, kernels_for
+from elmore.kernels.word_encoding import CharacterWeights, WordEncoderWeights
+from elmore.network.weight_versions import PreparedWeights
 from elmore.text.spelling import WordInputs
 
 
@@ -42,6 +44,7 @@ class WordEncoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.kernel_name: str | None = None
+        self._prepared = PreparedWeights()
         self.table = nn.Parameter(torch.empty(config.n_words, config.word_dim)) if config.word_dim else None
         self.activation: Callable[[Tensor], Tensor] | None = None
         if config.characters:
@@ -55,6 +58,10 @@ class WordEncoder(nn.Module):
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[config.activation]
 
     def forward(self, inputs: WordInputs, *, kernels: Kernels | None = None) -> Tensor:  # W words -> (W, P)
+        kernels = kernels or self._kernels()
+        if encoding := kernels.word_encoding:
+            prepared = self._prepared.of(self, encoding.prepare, lambda: encoding.prepare(self.weights()))
+            return encoding.run(prepared, inputs.character_ids, inputs.word_ids)
         features = []
         if self.table is not None:
             assert inputs.word_ids is not None
@@ -66,12 +73,52 @@ class WordEncoder(nn.Module):
         x = torch.cat(features, dim=-1)
         return x if self.projection is None else self.projection(x)
 
-    def _character_features(self, characters: Tensor, kernels: Kernels | None) -> Tensor:  # (W, M) -> (W, F)
+    def group_size(self) -> int:
+        """Words encoded in groups of a multiple of this have the same bits whichever words they are encoded with.
+
+        Matrix products of torch round a row differently when there are few rows; those of native kernels do not.
+        """
+        return 1 if self._kernels().word_encoding else 16
+
+    def weights(self) -> WordEncoderWeights:
+        """As a kernel that runs the whole encoder reads them."""
+        characters = None
+        if self.activation is not None:
+            highways = [cast("Highway", one) for one in self.highways]
+            characters = CharacterWeights(
+                self.characters,
+                self._filters(),
+                tanh=self.activation is torch.tanh,
+                highways=[(_linear(one.transform), _linear(one.gate)) for one in highways],
+            )
+        projection = None if self.projection is None else _linear(self.projection)
+        return WordEncoderWeights(self.table, characters, projection)
+
+    def _kernels(self) -> Kernels:
+        one = self.table if self.activation is None else self.characters
+        assert one is not None  # a model reads words, or characters, or both
+        return kernels_for(one, self.parameters(), name=self.kernel_name)
+
+    def _filters(self) -> list[tuple[Tensor, Tensor]]:
+        return [cast("tuple[Tensor, Tensor]", (one.weight, one.bias)) for one in self.convolutions]
+
+    def _character_features(self, characters: Tensor, kernels: Kernels) -> Tensor:  # (W, M) -> (W, F)
         assert self.activation is not None
-        kernels = kernels or kernels_for(self.characters, self.parameters(), name=self.kernel_name)
         # In-word padding is a character like any other, as it was in training: nothing is masked.
-        filters = [cast("tuple[Tensor, Tensor]", (one.weight, one.bias)) for one in self.convolutions]
-        x = self.activation(kernels.pool_characters(characters, self.characters, filters))
+        x = self.activation(kernels.pool_characters(characters, self.characters, self._filters()))
         for highway in self.highways:
             x = highway(x)
         return x
+
+    def train(self, mode: bool = True) -> "WordEncoder":
+        self._prepared.forget()
+        return super().train(mode)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "WordEncoder":
+        self._prepared.forget()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+def _linear(module: nn.Linear) -> tuple[Tensor, Tensor]:
+    return module.weight, module.bias

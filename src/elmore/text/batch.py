@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -77,7 +78,7 @@ class Batch:
             sorted_indices=self.sorted_indices.pin_memory(),
         )
 
-    @property
+    @cached_property
     def unsorted_indices(self) -> Tensor:
         """(B,) the row of each of the caller's sentences."""
         return self.sorted_indices.argsort()

@@ -1,0 +1,34 @@
+"""A model that computes in another kind of number, for speed; what goes in and comes out stays float32."""
+
+import copy
+from dataclasses import replace
+
+import torch
+
+from elmore.defaults import ComputeName
+from elmore.errors import InputError
+from elmore.kernels.native_library import Number, native_obstacle
+from elmore.model import Model
+
+
+def model_computing_in(compute: ComputeName, model: Model) -> Model:
+    """The model for this kind of number; the caller's own stays as it is.
+
+    On a CPU the native kernels round the numbers that they multiply, and share the weights. Elsewhere, and where there
+    are no native kernels for it, bfloat16 is what the whole network is converted to; int8 is theirs alone.
+    """
+    if compute == "float32":
+        return model
+    obstacle = "it runs on a CPU only" if model.device.type != "cpu" else native_obstacle(Number[compute.upper()])
+    if obstacle is None:
+        # Of the copy only the modules are new: its parameters are the caller's.
+        network = copy.deepcopy(model.network, {id(tensor): tensor for tensor in model.network.parameters()})
+        network.use_kernels(f"native-{compute}")
+        return replace(model, network=network)
+    if compute == "int8":
+        raise InputError(
+            f"compute='int8' is done by the native CPU kernels: {obstacle}; there are float32 and bfloat16"
+        )
+    network = copy.deepcopy(model.network).bfloat16()
+    network.use_kernels(None)
+    return replace(model, network=network, start=model.start.to(torch.bfloat16))

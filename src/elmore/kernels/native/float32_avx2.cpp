@@ -1,0 +1,24 @@
+// float32 on CPUs with AVX2 and FMA.
+#include "target.h"
+
+#pragma GCC target("avx2,fma")
+
+namespace elmore::float32_avx2 {
+#include "buffer.h"
+#include "simd_avx2.h"
+#include "activations.h"
+#include "tiles.h"
+#include "float32.h"
+#include "lstm.h"
+#include "dense.h"
+#include "character_cnn.h"
+}  // namespace elmore::float32_avx2
+
+namespace elmore {
+extern const Kernel FLOAT32_AVX2 = {
+    float32_avx2::LANES,
+    float32_avx2::run_lstm,
+    float32_avx2::run_dense,
+    float32_avx2::pool_characters,
+};
+}

@@ -1,0 +1,24 @@
+// float32 on CPUs with AVX-512.
+#include "target.h"
+
+#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+
+namespace elmore::float32_avx512 {
+#include "buffer.h"
+#include "simd_avx512.h"
+#include "activations.h"
+#include "tiles.h"
+#include "float32.h"
+#include "lstm.h"
+#include "dense.h"
+#include "character_cnn.h"
+}  // namespace elmore::float32_avx512
+
+namespace elmore {
+extern const Kernel FLOAT32_AVX512 = {
+    float32_avx512::LANES,
+    float32_avx512::run_lstm,
+    float32_avx512::run_dense,
+    float32_avx512::pool_characters,
+};
+}
