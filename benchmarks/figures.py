@@ -12,10 +12,12 @@ import re
 import statistics
 import tomllib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import overlap_figures
+import task_comparison_figures
 import tasks_figures
 import tokenizer_figures
 import word_senses_figures
@@ -221,6 +223,10 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("experiments/elmore-en/README.md", "start-state"): start_state,
     ("docs/pretraining.md", "printed-lines"): printed_lines,
     ("experiments/overlap/README.md", "sets"): overlap_figures.sets,
+    **{
+        ("experiments/tasks/README.md", name): partial(task_comparison_figures.comparison, name)
+        for name in task_comparison_figures.NAMES
+    },
     ("experiments/tokenizer/README.md", "texts"): tokenizer_figures.texts,
     ("experiments/word-senses/README.md", "senses"): word_senses_figures.senses,
     ("experiments/word-senses/README.md", "pairs"): word_senses_figures.pairs,
@@ -294,6 +300,23 @@ def perplexity(text: str, *, by_sentence: bool = False) -> str:
     return f"{measured[text]['mean']:.1f}"
 
 
+def tagger_scores() -> Any:
+    return read(ROOT / "experiments" / "pos-tagger" / "results" / "scores.json")
+
+
+def tagger_accuracy() -> list[str]:
+    return [f"{tagger_scores()['test']['value']:.1f}"]
+
+
+def tagger_answer() -> list[str]:
+    return [f"{tagger_scores()['bytes'] / 1e6:.1f}", *tagger_accuracy()]
+
+
+def tagger_rounding() -> list[str]:
+    scores = tagger_scores()
+    return [str(scores["test_tags_changed_by_float16"]), f"{scores['test']['gold']:,.0f}"]
+
+
 def training_sizes() -> list[str]:
     training = read(SHIPPED / "card.json")["extra"]["training"]
     return [f"{training['recipe']['training']['epochs']:.0f}", million_words(), minutes()]
@@ -332,13 +355,16 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("examples/demo.py", "Of all sizes and batches that were measured, up to {} (docs/layers.md)"): largest_difference,
     (
         "src/elmore/embedding/embedder.py",
-        "the same call gives the same bits, another batch up to {} more or less (measured",
+        "the same call gives the same bits, and another batch up to {} more or less in float32 (measured",
     ): largest_difference,
     ("README.md", "`elmore-en` has {} million parameters"): lambda: [parameters()],
     ("README.md", "on {} million words of openly licensed English"): lambda: [million_words()],
     ("README.md", "in {} minutes on one H200"): lambda: [minutes()],
     ("README.md", "With a softmax over {} words"): lambda: [softmax_words()],
     ("README.md", "it takes {} MB"): lambda: [megabytes(0)],
+    ("README.md", "is inside, {} % right on the test part"): tagger_accuracy,
+    ("experiments/pos-tagger/README.md", "**Answer.** One of {} MB that is {} % right on the test set"): tagger_answer,
+    ("experiments/pos-tagger/README.md", "{} of the {} tags of the test set are others"): tagger_rounding,
     ("README.md", "perplexity is {} on Wikipedia articles"): lambda: [perplexity("own-wikipedia")],
     ("README.md", "{} on the shuffled sentences of the One Billion Word benchmark ({} each by itself)"): lambda: [
         perplexity("1b-heldout-dev"),

@@ -18,18 +18,17 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-<<<<<<< HEAD
-# Parts of figures.py.
-SHARED = ("kept_results.py", "overlap_figures.py", "tokenizer_figures.py", "word_senses_figures.py")
-=======
+# Parts of others.
 SHARED = (
+    "comparisons.py",
     "kept_results.py",
+    "overlap_figures.py",
+    "task_comparison_figures.py",
     "tasks_figures.py",
     "tokenizer_figures.py",
-    "word_senses_figures.py",
     "waiting_program.py",
-)  # parts of others
->>>>>>> taskbench
+    "word_senses_figures.py",
+)
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
@@ -47,6 +46,7 @@ figures = script(ROOT / "benchmarks" / "figures.py")
 @pytest.mark.parametrize("path", [path for path in SCRIPTS if path.name not in SHARED], ids=lambda p: p.name)
 def test_every_script_fits_the_package_as_it_is(path: Path, monkeypatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.syspath_prepend(path.parent)  # as Python does when it runs one
     assert script(path).main
 
 

@@ -254,3 +254,13 @@ def test_a_larger_share_of_the_examples_holds_a_smaller_one():
 def test_progress_is_told_with_time_left(data, tmp_path):
     events = train_small("pos", tmp_path / "run", data["pos"], training__epochs=2)
     assert any(isinstance(event, Progressed) and "left" in str(event) for event in events)
+
+
+def test_an_epoch_of_little_data_is_as_long_as_the_recipe_says(data, tmp_path):
+    changes = {"training__min_epoch_steps": 7, "training__epochs": 2, "training__batch_size": 1}
+    opened = train_small("ner", tmp_path, data["ner"], **changes)[0]
+    # As often as are needed, all of them.
+    epoch = opened.train * -(-7 // opened.train)
+    assert epoch > opened.train
+    scored = [entry["step"] for entry in read_log(tmp_path / "log.jsonl") if "heldout" in entry]
+    assert scored == [epoch, 2 * epoch]

@@ -208,3 +208,15 @@ def test_a_run_ends_when_what_it_trains_has_converged_and_stays_ended(tmp_path):
     assert (events[-1].number, run.is_finished) == (6, True)
     again = list(run_of(Line(enough=2), tmp_path, evaluate_every=3).events())
     assert [str(event) for event in again] == ["this run is finished, after 6 steps; its model is written again"]
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(0.0, 4), (3600.0, 2)])
+def test_checkpoints_that_are_due_too_soon_wait_but_the_last_one_is_written(
+    seconds: float, written: int, tmp_path: Path
+) -> None:
+    settings = RunSettings(checkpoint_every=4, checkpoint_seconds=seconds, keep=9)
+    for _ in TrainingRun(Line(), RunFolder(tmp_path), settings).events():
+        pass
+    steps = sorted(path.name for path in RunFolder(tmp_path).checkpoints.iterdir())
+    assert len(steps) == written
+    assert (steps[0], steps[-1]) == ("step-00000000", f"step-{STEPS:08d}")
