@@ -48,6 +48,16 @@ def test_native_kernels_asked_for_by_name_refuse_what_they_cannot_do():
             choose_kernels(device, dtype, training=training, name="native-int8")
 
 
+def test_kernels_that_are_captured_refuse_what_they_cannot_do():
+    for device, dtype, training in (
+        (CPU, torch.float32, False),
+        (GPU, torch.float64, False),
+        (GPU, torch.float32, True),
+    ):
+        with pytest.raises(InputError, match="'cuda-graphs' read on a GPU, without gradients; wanted were"):
+            choose_kernels(device, dtype, training=training, name="cuda-graphs")
+
+
 def test_training_on_a_cpu_takes_the_kernels_made_for_it():
     for dtype in (torch.float32, torch.bfloat16, torch.float64):
         assert choose_kernels(CPU, dtype, training=True).name == "cpu"

@@ -4,6 +4,7 @@
     native           C++ for word encoder and LSTM: reading on a CPU in float32, the same bits in every batch
     native-bfloat16  the same, with products of bfloat16, and
     native-int8      of int8: both only by name, for what goes in and comes out is float32
+    cuda-graphs      the loop of the LSTM captured as a CUDA graph: reading on a GPU, by name
     torch            the backward pass of the LSTM written out: training where nothing below fits
     cpu              the same, and the character CNN by words of one length at a time: training on a CPU
     triton           the same, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
@@ -23,6 +24,7 @@ from torch import Tensor
 from elmore.errors import InputError
 from elmore.kernels import reference
 from elmore.kernels.autocast import compute_dtype
+from elmore.kernels.captured_reading import captured_recurrence
 from elmore.kernels.cell import TORCH_CELL
 from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_length, pool_by_product
 from elmore.kernels.explicit_backward import recurrence_with
@@ -38,7 +40,7 @@ TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 NATIVE_NUMBERS = {"native": Number.FLOAT32, "native-bfloat16": Number.BFLOAT16, "native-int8": Number.INT8}
-KERNEL_NAMES = ("reference", *NATIVE_NUMBERS, "torch", "cpu", "triton", "triton-bfloat16")
+KERNEL_NAMES = ("reference", *NATIVE_NUMBERS, "cuda-graphs", "torch", "cpu", "triton", "triton-bfloat16")
 
 
 class Kernels(NamedTuple):
@@ -60,6 +62,9 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
     if name in NATIVE_NUMBERS and (device.type != "cpu" or dtype != torch.float32 or training):
         wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
         raise InputError(f"the kernels {name!r} read float32 on a CPU, without gradients; wanted were {wanted}")
+    if name == "cuda-graphs" and (device.type != "cuda" or dtype not in TRITON_DTYPES or training):
+        wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
+        raise InputError(f"the kernels {name!r} read on a GPU, without gradients; wanted were {wanted}")
     if name is not None:
         return kernels_named(name)
     if not training:
@@ -123,10 +128,14 @@ def kernels_named(name: str) -> Kernels:
             return Kernels(name, torch_recurrence, pool_by_convolution, softmax_)
         case "cpu":
             return Kernels(name, torch_recurrence, pool_by_length, softmax_)
-        case "triton" | "triton-bfloat16":
+        case "triton" | "triton-bfloat16" | "cuda-graphs":
             if importlib.util.find_spec("triton") is None:
                 raise InputError(f"the kernels {name!r} need Triton, which torch brings along for NVIDIA GPUs on Linux")
-            from elmore.kernels import triton_cell, triton_max_pooling, triton_softmax
+            from elmore.kernels import triton_cell, triton_max_pooling, triton_reading_cell, triton_softmax
+
+            if name == "cuda-graphs":
+                captured = captured_recurrence(triton_reading_cell.TritonReadingCell())
+                return Kernels(name, captured, pool_by_product, triton_softmax.softmax_)
 
             pool = pool_by_product
             if name == "triton-bfloat16":

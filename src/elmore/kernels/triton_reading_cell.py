@@ -1,0 +1,90 @@
+"""The pointwise functions of a step of reading as Triton kernels; `captured_reading` says what they do.
+
+Tensors are (G, B, n) with the last dimension dense; the others may be slices of something larger.
+"""
+
+# Triton has no types and would take annotations for its own, and no records, so kernels take all they need one by one.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from elmore.kernels.captured_reading import OutputPlaces
+from elmore.kernels.triton_cell import BLOCK, _block, _strides, _tanh
+
+
+class TritonReadingCell:
+    """See `captured_reading.ReadingCell`."""
+
+    def update(self, z: Tensor, bias: Tensor, c: Tensor, lengths: Tensor, step: int, *, clip: float) -> Tensor:
+        """One kernel from the gates to c and m."""
+        directions, rows, cells = c.shape
+        m = torch.empty(c.shape, dtype=z.dtype, device=z.device)
+        _update[(directions * rows, triton.cdiv(cells, BLOCK))](
+            z, *_strides(z), bias, c, *_strides(c), m, lengths, step, rows, cells, clip, BLOCK=_block(cells)
+        )
+        return m
+
+    def give(self, projected: Tensor, places: OutputPlaces, lengths: Tensor, step: int, *, clip: float) -> None:
+        """One kernel to all places."""
+        directions, rows, size = projected.shape
+        _give[(directions * rows, triton.cdiv(size, BLOCK))](
+            projected,
+            *_strides(projected),
+            places.following,
+            *_strides(places.following),
+            places.outputs,
+            *_strides(places.outputs),
+            places.last,
+            *_strides(places.last),
+            lengths,
+            step,
+            rows,
+            size,
+            clip,
+            BLOCK=_block(size),
+        )
+
+
+@triton.jit
+def _gate(z, bias, place, inside):
+    return tl.load(z + place, inside).to(tl.float32) + tl.load(bias + place, inside).to(tl.float32)
+
+
+@triton.jit
+def _update(z, z_g, z_b, bias, c, c_g, c_b, m, lengths, step, rows, cells, clip, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    g, b = row // rows, row % rows
+    cell = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = cell < cells
+    z += g * z_g + b * z_b
+    bias += g * 4 * cells
+    c += g * c_g + b * c_b
+    before = tl.load(c + cell, inside)
+    i = tl.sigmoid(_gate(z, bias, cell, inside))
+    j = _tanh(_gate(z, bias, cells + cell, inside))
+    f = tl.sigmoid(_gate(z, bias, 2 * cells + cell, inside))
+    o = tl.sigmoid(_gate(z, bias, 3 * cells + cell, inside))
+    after = tl.minimum(tl.maximum(f * before + i * j, -clip), clip)
+    tl.store(c + cell, tl.where(tl.load(lengths + b) > step, after, before), inside)
+    tl.store(m + row * cells + cell, o * _tanh(after), inside)
+
+
+@triton.jit
+def _give(
+    projected, p_g, p_b, following, f_g, f_b, outputs, o_g, o_b, last, l_g, l_b, lengths, step, rows, size, clip,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    g, b = row // rows, row % rows
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    length = tl.load(lengths + b)
+    h = tl.load(projected + g * p_g + b * p_b + place, inside).to(tl.float32)
+    h = tl.minimum(tl.maximum(h, -clip), clip)
+    tl.store(following + g * f_g + b * f_b + place, h, inside)
+    tl.store(outputs + g * o_g + b * o_b + place, tl.where(length > step, h, 0.0), inside)
+    last += g * l_g + b * l_b + place
+    tl.store(last, tl.where(length == step + 1, h, tl.load(last, inside).to(tl.float32)), inside)

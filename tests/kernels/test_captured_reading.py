@@ -1,0 +1,97 @@
+"""The loop for reading on a GPU against the plain recurrence; here as it is, on a GPU captured."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from elmore.kernels import reference
+from elmore.kernels.captured_reading import TORCH_READING_CELL, captured_recurrence, prepare
+from elmore.kernels.recurrence import Clips, LstmWeights
+from random_lstm import random_layer, random_reading, tensors_of
+from reference.strategies import clips, patiently, seeds
+from triton_here import DEVICE, needs_triton
+
+lengths_of_rows = st.lists(st.integers(0, 6), min_size=1, max_size=4).map(lambda some: sorted([*some, 1], reverse=True))
+
+
+@patiently
+@given(
+    seed=seeds,
+    directions=st.integers(1, 2),
+    lengths=st.lists(lengths_of_rows, min_size=1, max_size=3),
+    bounds=st.builds(Clips, clips, clips),
+    projected=st.booleans(),
+)
+def test_outputs_and_state_are_those_of_the_plain_recurrence_whatever_was_read_before(
+    seed, directions, lengths, bounds, projected
+):
+    weights = random_layer(
+        seed, directions=directions, vector=4, cells=6 if projected else 4, projected=projected, clips=bounds
+    )
+    recurrence = captured_recurrence(TORCH_READING_CELL)
+    prepared = recurrence.prepare(weights, torch.float64)
+    for number, own in enumerate(lengths):
+        inputs, state = random_reading(seed + number, weights, own)
+        found, expected = recurrence.run(prepared, inputs, own, state), reference.recur(weights, inputs, own, state)
+        for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_what_was_given_out_stays_as_it_is_when_more_is_read():
+    weights = random_layer(1, directions=2, vector=4, cells=6, projected=True)
+    recurrence = captured_recurrence(TORCH_READING_CELL)
+    prepared = recurrence.prepare(weights, torch.float64)
+    first = recurrence.run(prepared, *_reading(1, weights, [5, 3]))
+    before = [part.clone() for part in (first[0], *first[1])]
+    recurrence.run(prepared, *_reading(2, weights, [5, 3]))
+    for part, copy in zip((first[0], *first[1]), before, strict=True):
+        assert torch.equal(part, copy)
+
+
+def test_numbers_left_behind_by_others_touch_no_row():
+    weights = random_layer(2, directions=1, vector=4, cells=6, projected=True)
+    recurrence = captured_recurrence(TORCH_READING_CELL)
+    prepared = recurrence.prepare(weights, torch.float64)
+    inputs, lengths, state = _reading(3, weights, [6, 6, 6])
+    recurrence.run(prepared, torch.full_like(inputs, torch.nan), lengths, state)
+    inputs, lengths, state = _reading(4, weights, [4, 2])
+    found, expected = (
+        recurrence.run(prepared, inputs, lengths, state)[0],
+        reference.recur(weights, inputs, lengths, state)[0],
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_no_rows_are_no_trouble():
+    weights = random_layer(2, directions=2, vector=3, cells=4, projected=True)
+    empty = torch.empty(2, 2, 0, 3, dtype=torch.float64)
+    state = (torch.empty(2, 0, 3).double(), torch.empty(2, 0, 4).double())
+    outputs, (h, c) = captured_recurrence(TORCH_READING_CELL).run(prepare(weights, torch.float64), empty, [], state)
+    assert (outputs.shape, h.shape, c.shape) == ((2, 2, 0, 3), (2, 0, 3), (2, 0, 4))
+
+
+@needs_triton
+@pytest.mark.parametrize("projected", [True, False])
+def test_over_the_triton_kernels_and_captured_it_does_the_same(projected):
+    from elmore.kernels.triton_reading_cell import TritonReadingCell
+
+    cells = 6 if projected else 4
+    weights = random_layer(5, directions=2, vector=4, cells=cells, projected=projected, clips=Clips(0.9, 0.5))
+    moved = [part.float().to(DEVICE) for part in tensors_of(weights)]
+    own = LstmWeights(*(moved if projected else [*moved, None]), weights.clips)
+    recurrence = captured_recurrence(TritonReadingCell())
+    prepared = recurrence.prepare(own, torch.float32)
+    # The second time a size is captured, the third time replayed; a larger one in between moves the memory.
+    for number, rows in enumerate([[4, 4, 4], [4, 3, 1], [4, 2, 0], [9] * 33, [4, 3, 3], [4, 1, 1]]):
+        inputs, lengths, state = _reading(number, weights, rows)
+        found = recurrence.run(prepared, inputs.float().to(DEVICE), lengths, tuple(s.float().to(DEVICE) for s in state))
+        expected = reference.recur(weights, inputs, lengths, state)
+        for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+            torch.testing.assert_close(one.cpu().double(), other, rtol=1e-4, atol=1e-5)
+
+
+def _reading(seed: int, weights: LstmWeights, lengths: list[int]) -> tuple[Tensor, list[int], tuple[Tensor, Tensor]]:
+    inputs, state = random_reading(seed, weights, lengths)
+    return inputs, lengths, state
