@@ -208,7 +208,6 @@ def _fill(space: _Space, inputs: Tensor, lengths: Sequence[int], h: Tensor, c: T
     space.joint_inputs[:, 0, :rows, vector:] = h
     space.c[:, :rows] = c
     space.last_h[:, :rows] = h
-    space.lengths.zero_()
     space.lengths[:rows] = torch.tensor(lengths, dtype=torch.int32)
 
 
