@@ -3,9 +3,9 @@
     python benchmarks/equality.py [--kernels native] [SIZE ...]
 
 By the reference kernels, whose differences the table shows, or by the native ones, which have none. Each size (small,
-medium, original, elmore-en; all unless some are named) reads the sentences of examples/senses.txt on the CPU in float32,
-all at once on one thread, and then in other ways. The published sizes have random weights, always the same; elmore-en
-is the model inside. Results go to results/equality.json, where sizes that were not asked for keep what they had.
+medium, original, elmore-en; all unless some are named) reads the sentences of examples/senses.txt on the CPU in
+float32, all at once on one thread, and then in other ways. The published sizes have random weights, always the same;
+elmore-en is the model inside. Results go to results/equality.json, where sizes that were not asked for keep theirs.
 """
 
 import argparse
