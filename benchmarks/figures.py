@@ -100,6 +100,18 @@ def equality() -> str:
     return table(["", *ways], [[size, *(bound(row[way]) for way in ways)] for size, row in found.items()])
 
 
+def native_recurrence() -> str:
+    found = read(BENCHMARKS / "native_cpu.json")["recurrence_gflops"]
+    numbers = list(next(iter(found.values())))
+    return table(["size, rows x steps", *numbers], [[name, *map(str, row.values())] for name, row in found.items()])
+
+
+def native_words() -> str:
+    found = read(BENCHMARKS / "native_cpu.json")["microseconds_a_word"]
+    numbers = list(next(iter(found.values())))
+    return table(["size", *numbers], [[name, *map(str, row.values())] for name, row in found.items()])
+
+
 def pretrain() -> str:
     return table(
         ["size", "rows", "classes", "tokens a second", "of the peak of matrix products"],
@@ -212,6 +224,8 @@ def printed_lines() -> str:
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "parity"): parity,
     ("docs/layers.md", "equality"): equality,
+    ("docs/performance.md", "native-recurrence"): native_recurrence,
+    ("docs/performance.md", "native-words"): native_words,
     ("docs/pretraining.md", "pretrain"): pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,

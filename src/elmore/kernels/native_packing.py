@@ -27,36 +27,46 @@ class PackedMatrix(NamedTuple):
 def pack_gates(weights: Tensor, number: Number, lanes: int) -> PackedMatrix:
     """(G, K, 4D) the four gates beside each other, so that a panel holds all four of W cells."""
     matrices, rows, gates = weights.shape
-    filled = pad(weights.reshape(matrices, rows, 4, gates // 4), (0, -(gates // 4) % lanes))
-    cells = filled.view(matrices, rows, 4, -1, lanes).transpose(2, 3)  # (G, K, D / W, 4, W)
-    return pack(cells.reshape(matrices, rows, -1), number, lanes)
+    filled = _filled(weights.reshape(matrices, rows, 4, gates // 4), 3, lanes)
+    return _packed(filled.view(matrices, rows, 4, -1, lanes).transpose(2, 3), number)
 
 
 def pack(weights: Tensor, number: Number, lanes: int, *, block: int | None = None) -> PackedMatrix:
     """(G, K, N) as they are. Products with int8 are made block by block of so many rows, all at once by default."""
-    group, width = number.group, 4 * lanes
-    weights = pad(weights.float(), (0, -weights.shape[2] % width, 0, -weights.shape[1] % group))
-    if number is Number.FLOAT32:
-        return PackedMatrix(_in_panels(weights, group, width))
-    if number is Number.BFLOAT16:
-        return PackedMatrix(_in_panels(weights.bfloat16(), group, width))
-    scales = weights.abs().amax(dim=1) / 127  # (G, N)
-    # A column of zeros has no scale, and needs none.
-    rounded = (weights / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round_()
-    sums = [part.sum(dim=1, dtype=torch.float64) for part in torch.split(rounded, block or rounded.shape[1], dim=1)]
-    offsets = -128 * torch.stack(sums, dim=1)  # (G, blocks, N)
-    return PackedMatrix(_in_panels(rounded.to(torch.int8), group, width), scales, offsets.to(torch.int32))
+    filled = _filled(weights, 2, 4 * lanes)
+    return _packed(filled.unflatten(2, (-1, 4, lanes)), number, block)  # type: ignore[no-untyped-call]
 
 
 def pack_bias(bias: Tensor, lanes: int) -> Tensor:
     """(G, 4D) in the order of the columns that `pack_gates` makes."""
     matrices, gates = bias.shape
-    filled = pad(bias.float().reshape(matrices, 4, gates // 4), (0, -(gates // 4) % lanes))
+    filled = _filled(bias.float().reshape(matrices, 4, gates // 4), 2, lanes)
     return filled.view(matrices, 4, -1, lanes).transpose(1, 2).contiguous()
 
 
-def _in_panels(weights: Tensor, group: int, width: int) -> Tensor:
-    """(G, N / width, K / group, width, group)."""
-    matrices, rows, columns = weights.shape
-    cut = weights.view(matrices, rows // group, group, columns // width, width)
-    return cut.permute(0, 3, 1, 4, 2).contiguous(memory_format=torch.contiguous_format)
+def _packed(panels: Tensor, number: Number, block: int | None = None) -> PackedMatrix:
+    """For (G, K, N / 4W, 4, W), which need not lie in that order: it is copied once, since matrices are large."""
+    panels = _filled(panels.float(), 1, number.group)
+    if number is Number.FLOAT32:
+        return PackedMatrix(_in_groups(panels, 1))
+    if number is Number.BFLOAT16:
+        return PackedMatrix(_in_groups(panels.bfloat16(), number.group))
+    scales = panels.abs().amax(dim=1) / 127  # (G, N / 4W, 4, W)
+    # A column of zeros has no scale, and needs none.
+    rounded = (panels / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round_().to(torch.int8)
+    sums = [part.sum(dim=1, dtype=torch.int32) for part in torch.split(rounded, block or rounded.shape[1], dim=1)]
+    offsets = -128 * torch.stack(sums, dim=1)  # (G, blocks, N / 4W, 4, W)
+    return PackedMatrix(_in_groups(rounded, number.group), scales.contiguous(), offsets)
+
+
+def _in_groups(panels: Tensor, group: int) -> Tensor:
+    """(G, N / 4W, K / group, 4, W, group)."""
+    matrices, rows, *width = panels.shape
+    return panels.reshape(matrices, rows // group, group, *width).permute(0, 3, 1, 4, 5, 2).contiguous()
+
+
+def _filled(x: Tensor, dim: int, size: int) -> Tensor:
+    """With zeros behind, up to a multiple of a size."""
+    missing = -x.shape[dim] % size
+    # Even by nothing, pad would copy.
+    return pad(x, (0, 0) * (x.ndim - 1 - dim) + (0, missing)) if missing else x
