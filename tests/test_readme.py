@@ -14,7 +14,15 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "docs/layers.md", "docs/migrating.md", "docs/pretraining.md", "docs/tasks.md", "docs/text.md"]
+PAGES = [
+    "README.md",
+    "docs/export.md",
+    "docs/layers.md",
+    "docs/migrating.md",
+    "docs/pretraining.md",
+    "docs/tasks.md",
+    "docs/text.md",
+]
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

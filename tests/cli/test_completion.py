@@ -21,7 +21,7 @@ def completed(elmore, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_verbs_are_completed(completed) -> None:
-    assert completed("elmore e") == ["embed", "evaluate"]
+    assert completed("elmore e") == ["embed", "export", "evaluate"]
     assert completed("elmore pr") == ["prepare", "pretrain", "predict"]
 
 

@@ -23,6 +23,7 @@ VERBS = {
     "embed": "Embed every word of FILE into a file that `elmore.open_vectors` reads.",
     "info": "Tell what a model is: sizes, format, checksum, tokeniser, where it came from.",
     "convert": "Write MODEL in another format, or with another card.",
+    "export": "Write MODEL as an ONNX file, for Java, C# or a browser.",
     "prepare": "Split, tokenise and number TEXT, for `elmore pretrain`.",
     "pretrain": "Train a biLM on PREPARED.",
     "perplexity": "Tell how well a model predicts TEXT, by the full softmax.",

@@ -9,6 +9,7 @@ W distinct words, C characters of the longest, B sentences, T tokens, F filters.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,8 @@ class CharacterCnn(nn.Module):
             words = nn.functional.pad(words, (0, 1))
         padding = (words == 0).unsqueeze(2)
         features = []
-        for convolution, width in zip(self.convolutions, self.widths, strict=True):
+        for module, width in zip(self.convolutions, self.widths, strict=True):
+            convolution = cast("nn.Conv1d", module)  # a ModuleList does not tell
             around = nn.functional.pad(words, ((width - 1) // 2, width // 2))
             # As the convolution itself, but one lookup and one product: a GPU makes a plan for a convolution of each
             # new shape, and every batch has another number of words.

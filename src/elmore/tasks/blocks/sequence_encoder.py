@@ -79,7 +79,8 @@ class Packing:
 
     def pad(self, packed: PackedSequence) -> Tensor:  # (B, T, D), zeros where there is no token
         empty = packed.data.new_zeros(self._sentences * self._places, packed.data.shape[1])
-        return empty.index_copy(0, self._rows, packed.data).unflatten(0, (self._sentences, self._places))
+        padded = empty.index_copy(0, self._rows, packed.data)
+        return padded.view(self._sentences, self._places, -1)
 
 
 class BiLstm(_BiRnn):

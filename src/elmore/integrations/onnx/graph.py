@@ -1,0 +1,95 @@
+"""Build an ONNX graph node by node: every call adds one, and gives the name of the value that comes out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from elmore.errors import MissingExtra
+from elmore.version import __version__
+
+try:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+except ImportError:
+    raise MissingExtra("an export to ONNX", library="onnx", extra="onnx") from None
+
+__all__ = ["BOOL", "FLOAT", "INT64", "Graph", "GraphProto", "ModelProto", "Shape", "Value"]
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+Shape = Sequence[str | int]  # a name stands for any number, the same wherever it stands
+Value = tuple[int, Shape]  # its kind of number, and its shape
+Values = Mapping[str, Value]  # by their names
+
+# What onnxruntime knows from its version 1.12 on.
+OPSET, IR_VERSION = 17, 8
+
+
+class Graph:
+    """Nodes and constants, in the order in which they were added.
+
+    >>> graph = Graph()
+    >>> graph.add("Mul", "x", graph.ints(2))
+    'Mul_0'
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._prefix = f"{name}." if name else ""  # the body of a loop sees the names outside, and must not repeat them
+        self._nodes: list[NodeProto] = []
+        self._constants: dict[str, TensorProto] = {}
+
+    def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """Add a node of one output."""
+        output = output or f"{self._prefix}{kind}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+        return output
+
+    def add_many(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+        """Add a node of several outputs."""
+        name = f"{self._prefix}{kind}_{len(self._nodes)}"
+        names = [f"{name}.{number}" for number in range(outputs)]
+        self._nodes.append(helper.make_node(kind, inputs, names, name=name, **attributes))
+        return names
+
+    def ints(self, value: int | Sequence[int]) -> str:
+        """A constant of whole numbers, most often a place or a shape."""
+        return self._constant(f"{self._prefix}ints {value}", np.array(value, dtype=np.int64))
+
+    def floats(self, value: float) -> str:
+        """A constant number."""
+        return self._constant(f"{self._prefix}float {value}", np.array(value, dtype=np.float32))
+
+    def tensor(self, name: str, value: Tensor) -> str:
+        """A constant by its own name: weights as float32, ids as they are."""
+        value = value.detach().cpu()
+        return self._constant(name, (value.float() if value.is_floating_point() else value).contiguous().numpy())
+
+    def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
+        if name not in self._constants:
+            self._constants[name] = numpy_helper.from_array(value, name)
+        return name
+
+    def graph(self, *, name: str, inputs: Values, outputs: Values) -> GraphProto:
+        """All of it, as the body of a loop."""
+        return helper.make_graph(
+            self._nodes, name, _described(inputs), _described(outputs), list(self._constants.values())
+        )
+
+    def model(
+        self, *, name: str, description: str, inputs: Values, outputs: Values, metadata: Mapping[str, str]
+    ) -> ModelProto:
+        """All of it, as what is written to a file."""
+        model = helper.make_model(
+            self.graph(name=name, inputs=inputs, outputs=outputs),
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="elmore",
+            producer_version=__version__,
+            doc_string=description,
+        )
+        helper.set_model_props(model, dict(metadata))
+        return model
+
+
+def _described(values: Values) -> list[ValueInfoProto]:
+    return [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in values.items()]

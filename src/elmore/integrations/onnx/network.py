@@ -1,0 +1,216 @@
+"""The biLM as nodes of an ONNX graph.
+
+All words of all sentences are encoded in one go, the two boundary words behind them, and every position looks up its
+own. ONNX's LSTM has neither this projection nor these clips, so each layer and direction is a `Scan` over the cell of
+`kernels.recurrence`. The backward one goes from the last position to the first and keeps the start state until it meets
+the end of the sentence: nothing is turned round.
+
+B sentences, n words, T = n + 2 positions, W = 2 + B * n words, M characters, C character size, F filters, G directions,
+P vector size, D cells.
+"""
+
+from typing import NamedTuple, cast
+
+from elmore.config import Direction
+from elmore.integrations.onnx.graph import BOOL, FLOAT, Graph, GraphProto, Value
+from elmore.kernels.recurrence import Clips
+from elmore.kernels.word_encoding import CharacterWeights, Linear
+from elmore.model import Model
+from elmore.network.bilm import LstmLayer
+
+
+def add_network(graph: Graph, model: Model, *, output: str) -> None:
+    """Add all that leads from ids and lengths to the layers."""
+    config = model.config
+    positions = _positions(graph, ids="character_ids" if config.characters else "word_ids")
+    vectors = graph.add("Gather", _word_vectors(graph, model), positions.words)  # (T, B, P)
+    x = dict.fromkeys(config.direction_names, vectors)
+    layers = [graph.add("Concat", *x.values(), axis=-1)]
+    for number in range(config.lstm_layers):
+        for direction in config.direction_names:
+            y = _scan(graph, _lstm(graph, model, number, direction), x[direction], positions)
+            # Added to what goes up, and not to what the recurrence carries on.
+            x[direction] = graph.add("Add", x[direction], y) if config.skip_connections and number > 0 else y
+        layers.append(graph.add("Concat", *x.values(), axis=-1))
+    stacked = graph.add("Concat", *(graph.add("Unsqueeze", layer, graph.ints([0])) for layer in layers), axis=0)
+    words = graph.add("Slice", stacked, graph.ints([1]), graph.ints([-1]), graph.ints([1]))  # without boundaries
+    words = graph.add("Where", positions.is_word, words, graph.floats(0))
+    graph.add("Transpose", words, perm=[0, 2, 1, 3], output=output)
+
+
+class _Positions(NamedTuple):
+    words: str  # (T, B) which of the W words stands here
+    is_read: str  # (T, B, 1) whether the sentence, boundaries included, goes as far
+    is_word: str  # (n, B, 1) the same without boundaries
+    batch: str  # (1,) B
+
+
+def _positions(graph: Graph, *, ids: str) -> _Positions:
+    shape = graph.add("Shape", ids)
+    batch, length = (graph.add("Gather", shape, graph.ints(axis)) for axis in (0, 1))
+    lengths = graph.add("Clip", "lengths", graph.ints(0), length)
+    place = _range(graph, graph.add("Add", length, graph.ints(2)))
+    place = graph.add("Unsqueeze", place, graph.ints([1]))  # (T, 1)
+    before_end = graph.add("LessOrEqual", place, lengths)  # (T, B)
+    is_read = graph.add("LessOrEqual", place, graph.add("Add", lengths, graph.ints(1)))  # (T, B)
+
+    # Of word i of sentence b the number is b * n + i; <S> and </S> have the last two, and padding reads </S>.
+    begin = graph.add("Mul", batch, length)
+    end = graph.add("Add", begin, graph.ints(1))
+    first = graph.add("Mul", _range(graph, batch), length)  # (B,)
+    word = graph.add("Add", graph.add("Sub", place, graph.ints(1)), first)  # (T, B)
+    words = graph.add("Where", before_end, word, end)
+    words = graph.add("Where", graph.add("Equal", place, graph.ints(0)), begin, words)
+
+    is_word = graph.add("Slice", before_end, graph.ints([1]), graph.ints([-1]), graph.ints([0]))
+    is_read, is_word = (graph.add("Unsqueeze", mask, graph.ints([2])) for mask in (is_read, is_word))
+    return _Positions(words, is_read, is_word, graph.add("Unsqueeze", batch, graph.ints([0])))
+
+
+def _word_vectors(graph: Graph, model: Model) -> str:  # (W, P)
+    weights = model.network.words.weights()
+    features = []
+    if weights.word_table is not None:
+        features.append(graph.add("Gather", graph.tensor("words.table", weights.word_table), _word_ids(graph, model)))
+    if weights.characters is not None:
+        features.append(_character_features(graph, _character_ids(graph, model), weights.characters))
+    x = graph.add("Concat", *features, axis=1)
+    return x if weights.projection is None else _linear(graph, "words.projection", x, weights.projection)
+
+
+def _word_ids(graph: Graph, model: Model) -> str:  # (W,)
+    boundaries = model.speller.spell([model.config.begin, model.config.end]).word_ids
+    assert boundaries is not None  # a model with a word table has them
+    given = graph.add("Reshape", "word_ids", graph.ints([-1]))
+    return graph.add("Concat", given, graph.tensor("boundaries.word_ids", boundaries), axis=0)
+
+
+def _character_ids(graph: Graph, model: Model) -> str:  # (W, as many as decide the vectors)
+    config, alphabet = model.config.characters, model.speller.alphabet
+    assert config is not None
+    assert alphabet is not None
+    boundaries = alphabet.spell([model.config.begin, model.config.end])  # (2, M)
+    given = graph.add("Reshape", "character_ids", graph.ints([-1, config.max_characters]))
+    characters = graph.add("Concat", given, graph.tensor("boundaries.character_ids", boundaries), axis=0)  # (W, M)
+    # Up to the longest word's end, and padding as wide as a filter: see `Speller.characters_needed`.
+    ends = graph.ints(list(range(1, config.max_characters + 1)))
+    own = graph.add("Where", graph.add("Equal", characters, graph.ints(alphabet.padding)), graph.ints(0), ends)
+    longest = graph.add("ReduceMax", own, axes=[0, 1], keepdims=0)
+    needed = graph.add("Add", longest, graph.ints([max(width for width, _ in config.filters)]))
+    return graph.add("Slice", characters, graph.ints([0]), needed, graph.ints([1]))
+
+
+def _character_features(graph: Graph, characters: str, weights: CharacterWeights) -> str:  # (W, M) -> (W, F)
+    x = graph.add("Gather", graph.tensor("words.characters", weights.table), characters)
+    x = graph.add("Transpose", x, perm=[0, 2, 1])  # (W, C, M)
+    responses = []
+    for i, (weight, bias) in enumerate(weights.filters):
+        name = f"words.convolutions.{i}"
+        y = graph.add("Conv", x, graph.tensor(f"{name}.weight", weight), graph.tensor(f"{name}.bias", bias))
+        responses.append(graph.add("ReduceMax", y, axes=[2], keepdims=0))
+    x = graph.add("Tanh" if weights.tanh else "Relu", graph.add("Concat", *responses, axis=1))
+    for k, (transform, gate) in enumerate(weights.highways):
+        transformed = graph.add("Relu", _linear(graph, f"words.highways.{k}.transform", x, transform))
+        g = graph.add("Sigmoid", _linear(graph, f"words.highways.{k}.gate", x, gate))
+        carried = graph.add("Mul", graph.add("Sub", graph.floats(1), g), x)
+        x = graph.add("Add", graph.add("Mul", g, transformed), carried)
+    return x
+
+
+class _Lstm(NamedTuple):
+    """One LSTM layer in one direction, its weights by the names they have in the graph."""
+
+    name: str
+    direction: Direction
+    vector_dim: int
+    cell_dim: int
+    input: str  # (P, 4D)
+    recurrent: str  # (P, 4D)
+    bias: str  # (4D,)
+    projection: str | None  # (D, P)
+    clips: Clips
+    start: tuple[str, str]  # h (1, P), c (1, D)
+
+
+def _lstm(graph: Graph, model: Model, number: int, direction: Direction) -> _Lstm:
+    name = f"lstm.{number}.{direction}"
+    g = model.config.direction_names.index(direction)
+    weights = cast("LstmLayer", model.network.lstm[number]).weights()
+    return _Lstm(
+        name,
+        direction,
+        vector_dim=model.config.vector_dim,
+        cell_dim=model.config.cell_dim,
+        input=graph.tensor(f"{name}.input", weights.input[g]),
+        recurrent=graph.tensor(f"{name}.recurrent", weights.recurrent[g]),
+        bias=graph.tensor(f"{name}.bias", weights.bias[g]),
+        projection=None if weights.projection is None else graph.tensor(f"{name}.projection", weights.projection[g]),
+        clips=weights.clips,
+        start=(
+            graph.tensor(f"{name}.start_h", model.start.h[number, g]),
+            graph.tensor(f"{name}.start_c", model.start.c[number, g]),
+        ),
+    )
+
+
+def _scan(graph: Graph, lstm: _Lstm, x: str, positions: _Positions) -> str:  # (T, B, P) -> (T, B, P)
+    # The products of the inputs do not wait for the recurrence: all are made before it.
+    products = graph.add("Add", graph.add("MatMul", x, lstm.input), lstm.bias)  # (T, B, 4D)
+    rows = graph.add("Concat", positions.batch, graph.ints([1]), axis=0)
+    start = [graph.add("Expand", part, rows) for part in lstm.start]
+    backwards = int(lstm.direction == "backward")
+    *_, outputs = graph.add_many(
+        "Scan",
+        *start,
+        products,
+        positions.is_read,
+        outputs=3,
+        body=_cell(lstm),
+        num_scan_inputs=2,
+        scan_input_directions=[backwards, backwards],
+        scan_output_directions=[backwards],
+    )
+    return outputs
+
+
+def _cell(lstm: _Lstm) -> GraphProto:
+    """One step: the state, a row of products and whether it is read, in; the state after it and the output, out."""
+    body = Graph(lstm.name)
+    before_h, before_c, products, is_read = (f"{lstm.name}.{name}" for name in ("h", "c", "products", "is_read"))
+    gates = body.add("Add", products, body.add("MatMul", before_h, lstm.recurrent))
+    i, j, f, o = body.add_many("Split", gates, outputs=4, axis=-1)
+    kept = body.add("Mul", body.add("Sigmoid", f), before_c)
+    c = body.add("Add", kept, body.add("Mul", body.add("Sigmoid", i), body.add("Tanh", j)))
+    c = _clipped(body, c, lstm.clips.cell)
+    h = body.add("Mul", body.add("Sigmoid", o), body.add("Tanh", c))
+    if lstm.projection is not None:
+        h = _clipped(body, body.add("MatMul", h, lstm.projection), lstm.clips.projection)
+    # Beyond a sentence's end the state stays as it is.
+    after_h, after_c = body.add("Where", is_read, h, before_h), body.add("Where", is_read, c, before_c)
+    output = body.add("Identity", after_h)
+    # With their shapes, which older versions of onnxruntime ask for.
+    of_h: Value = (FLOAT, ["batch", lstm.vector_dim])
+    of_c: Value = (FLOAT, ["batch", lstm.cell_dim])
+    return body.graph(
+        name=lstm.name,
+        inputs={
+            before_h: of_h,
+            before_c: of_c,
+            products: (FLOAT, ["batch", 4 * lstm.cell_dim]),
+            is_read: (BOOL, ["batch", 1]),
+        },
+        outputs={after_h: of_h, after_c: of_c, output: of_h},
+    )
+
+
+def _clipped(graph: Graph, x: str, bound: float | None) -> str:
+    return x if bound is None else graph.add("Clip", x, graph.floats(-bound), graph.floats(bound))
+
+
+def _linear(graph: Graph, name: str, x: str, linear: Linear) -> str:
+    weight, bias = linear
+    return graph.add("Gemm", x, graph.tensor(f"{name}.weight", weight), graph.tensor(f"{name}.bias", bias), transB=1)
+
+
+def _range(graph: Graph, end: str) -> str:
+    return graph.add("Range", graph.ints(0), end, graph.ints(1))
