@@ -80,7 +80,7 @@ class Packing:
     def pad(self, packed: PackedSequence) -> Tensor:  # (B, T, D), zeros where there is no token
         empty = packed.data.new_zeros(self._sentences * self._places, packed.data.shape[1])
         padded = empty.index_copy(0, self._rows, packed.data)
-        return padded.view(self._sentences, self._places, -1)
+        return padded.view(self._sentences, self._places, padded.shape[1])
 
 
 class BiLstm(_BiRnn):
