@@ -28,6 +28,7 @@ LINES = {
     "classify": SENTENCE,
     "wsd": "The actors took a [bow|bow|NOUN].",
     "wic": "I sat on the [bank].\tThe [bank] is closed.",
+    "entailment": "A man plays.\tNobody plays.",
 }
 
 
@@ -105,6 +106,12 @@ def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
         ("wic", "one [word] alone", "there are 1 texts in 'one [word] alone'; expected two texts"),
         ("wic", '{"lemma": "bow"}', "the pair: pos is to be a text, and is missing"),
         ("wic", "{bow", "the pair: no JSON: "),
+        ("entailment", "one sentence", "there is 1 of two sentences in 'one sentence'; expected a premise and a hyp"),
+        ("entailment", "a\tb\tc", "there are 3 of two sentences in 'a\\tb\\tc'; expected a premise and a hypothesis"),
+        ("entailment", "a\t ", "the hypothesis is empty; expected a premise and a hypothesis with a tab between"),
+        ("entailment", '{"premise": "a"}', "the pair: has no field sentence2 or hypothesis; it has premise"),
+        ("entailment", '{"premise": 3, "hypothesis": "a"}', "the pair: the premise is to be a text, and is 3"),
+        ("entailment", "{a", "the pair: no JSON: "),
         ("wsd", "no target", "there is no target in 'no target'; expected text with targets as in: He sat"),
         ("wsd", "a [bow|bow|NP]", "the part of speech is 'NP'; it must be NOUN, VERB, ADJ, ADV"),
         ("wsd", '{"tokens": 3}', "tokens is missing, or no list; expected text with targets as in: He sat"),
@@ -142,6 +149,7 @@ def test_a_bilm_that_is_not_the_one_is_refused(predicted):
         ("sentiment", "names.conll", "names.conll, line 1, character 1: 'John\\tB-PER' stands before the tree"),
         ("pos", "names.conll", "names.conll: only CoNLL-U (.conllu) has columns with names"),
         ("wic", "senses.data.xml", "senses.data.xml, line 1: no JSON"),
+        ("entailment", "texts.tsv", "texts.tsv, line 1: which of 2 columns are premise, hypothesis and label?"),
     ],
 )
 def test_data_of_another_task_is_refused_by_file_and_line(task, other, told, elmore, models):

@@ -4,6 +4,7 @@ from typing import Any
 
 from elmore.errors import InputError
 from elmore.tasks.classify import CLASSIFY
+from elmore.tasks.entailment import ENTAILMENT
 from elmore.tasks.ner import NER
 from elmore.tasks.pos import POS
 from elmore.tasks.sentiment import SENTIMENT
@@ -11,7 +12,7 @@ from elmore.tasks.task import Task
 from elmore.tasks.wic import WIC
 from elmore.tasks.wsd import WSD
 
-TASKS: dict[str, Task[Any, Any]] = {task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC)}
+TASKS: dict[str, Task[Any, Any]] = {task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, ENTAILMENT)}
 
 
 def find_task(name: str) -> Task[Any, Any]:
