@@ -29,6 +29,7 @@ LINES = {
     "wsd": "The actors took a [bow|bow|NOUN].",
     "wic": "I sat on the [bank].\tThe [bank] is closed.",
     "entailment": "A man plays.\tNobody plays.",
+    "squad": '{"context": "In Paris, Mary met John.", "questions": ["Who met John?"]}',
 }
 
 
@@ -112,6 +113,13 @@ def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
         ("entailment", '{"premise": "a"}', "the pair: has no field sentence2 or hypothesis; it has premise"),
         ("entailment", '{"premise": 3, "hypothesis": "a"}', "the pair: the premise is to be a text, and is 3"),
         ("entailment", "{a", "the pair: no JSON: "),
+        ("squad", "a paragraph", "there is no question about 'a paragraph'; expected an object of JSON with a paragr"),
+        ("squad", "a paragraph\t ", "question 1 is empty; expected an object of JSON"),
+        ("squad", "\twhat?", "the paragraph is empty; expected an object of JSON"),
+        ("squad", "{a", "no JSON: "),
+        ("squad", '{"context": 3}', "context is to be a text, and questions a list; expected an object of JSON"),
+        ("squad", '{"context": "a", "questions": [3]}', "question 1 is to be a text, or an object with id and quest"),
+        ("squad", '{"context": "a", "qas": [{}]}', "the paragraph, question 1: question is to be a text, and is mis"),
         ("wsd", "no target", "there is no target in 'no target'; expected text with targets as in: He sat"),
         ("wsd", "a [bow|bow|NP]", "the part of speech is 'NP'; it must be NOUN, VERB, ADJ, ADV"),
         ("wsd", '{"tokens": 3}', "tokens is missing, or no list; expected text with targets as in: He sat"),
@@ -149,6 +157,7 @@ def test_a_bilm_that_is_not_the_one_is_refused(predicted):
         ("sentiment", "names.conll", "names.conll, line 1, character 1: 'John\\tB-PER' stands before the tree"),
         ("pos", "names.conll", "names.conll: only CoNLL-U (.conllu) has columns with names"),
         ("wic", "senses.data.xml", "senses.data.xml, line 1: no JSON"),
+        ("squad", "names.conll", "names.conll, line 1: no JSON: Expecting value at column 1"),
         ("entailment", "texts.tsv", "texts.tsv, line 1: which of 2 columns are premise, hypothesis and label?"),
     ],
 )
@@ -162,6 +171,23 @@ def test_data_of_another_task_is_refused_by_file_and_line(task, other, told, elm
 def test_the_score_of_a_model_is_told(elmore, models):
     ended = elmore("evaluate", models["pos"], models["pos"].parent / "tags.conllu", "--device", "cpu", "--json")
     assert json.loads(ended.out)["metric"] == "accuracy"
+
+
+def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(elmore, models):
+    ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", "--device", "cpu")
+    assert (ended.code, ended.err) == (0, "")
+    assert set(json.loads(ended.out)) == {"0-0", "0-1", "1-0", "1-1"}
+    ended = elmore("predict", models["ner"], models["ner"].parent / "names.conll", "--official", "--device", "cpu")
+    assert ended.code == 1
+    assert ended.err == "elmore: the task ner has no official form of predictions; take --json\n"
+
+
+def test_reading_is_scored_by_f1_and_exact_match(elmore, models):
+    data = models["squad"].parent / "squad.json"
+    told = json.loads(elmore("evaluate", models["squad"], data, "--device", "cpu", "--json").out)
+    assert told["metric"] == "F1"
+    assert 0 <= told["exact_match"] <= told["f1"] == told["value"] <= 100
+    assert elmore("evaluate", models["squad"], data, "--device", "cpu").out.startswith("exact match: ")
 
 
 def test_info_tells_what_a_task_model_is(elmore, models):

@@ -17,7 +17,8 @@ from torch import Tensor
 from elmore.errors import InputError, count
 from elmore.fields import checked_field
 from elmore.tasks import classification
-from elmore.tasks.blocks.esim import EncoderInputs, Esim, EsimDropout
+from elmore.tasks.blocks.encoder_inputs import EncoderInputs
+from elmore.tasks.blocks.esim import Esim, EsimDropout
 from elmore.tasks.classification import PredictedLabel, most_probable
 from elmore.tasks.readers.sentence_pairs import NO_CONSENSUS, PairColumns, parse_pair, read_sentence_pairs
 from elmore.tasks.recipe import TaskOptions, TaskRecipe

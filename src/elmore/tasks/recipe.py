@@ -43,6 +43,7 @@ class WordOptions:
     character_filters: int = checked_field(0, at_least=0)  # of a character CNN of the model's own; 0: none
     character_dim: int = checked_field(16, at_least=1)
     character_width: int = checked_field(3, at_least=1)
+    character_dropout: float = checked_field(0.0, at_least=0, at_most=0.95)  # on the characters' vectors
 
     def __post_init__(self) -> None:
         check_fields(self)

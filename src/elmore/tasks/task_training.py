@@ -120,7 +120,7 @@ class TaskTraining(Generic[E, P]):
                 self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tokens = sum(len(tokens) for example in self._dev for tokens in self.task.sentences(example))
         # Of all classes together; how single ones fare, `elmore evaluate` tells.
-        parts = {name: score.parts[name] for name in ("precision", "recall") if name in score.parts}
+        parts = {name: score.parts[name] for name in ("precision", "recall", "exact_match") if name in score.parts}
         return Evaluation(f"dev {score.metric}", score.value, parts, tokens)
 
     def state_dict(self) -> dict[str, Tensor]:

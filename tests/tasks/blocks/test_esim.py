@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from elmore.errors import InputError
-from elmore.tasks.blocks.esim import EncoderInputs, Esim, EsimDropout
+from elmore.tasks.blocks.encoder_inputs import EncoderInputs
+from elmore.tasks.blocks.esim import Esim, EsimDropout
 from ragged_batches import ragged_mask, random_tensor
 
 LENGTHS = ([4, 1, 0, 3], [2, 5, 3, 0])

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from elmore.errors import InputError
 from elmore.tasks.blocks.attention import BiAttention
 from elmore.tasks.blocks.dropout import VariationalDropout
+from elmore.tasks.blocks.encoder_inputs import EncoderInputs
 from elmore.tasks.blocks.feed_forward import FeedForward
 from elmore.tasks.blocks.pooling import masked_max, masked_mean
 from elmore.tasks.blocks.sequence_encoder import BiLstm
@@ -28,15 +29,6 @@ class EsimDropout(NamedTuple):
     encoders: float = 0.5  # on the inputs of both biLSTMs, one mask for a sentence
     attended: float = 0.0  # on [v; v~; v - v~; v * v~], likewise
     output: float = 0.5  # before both layers of the output network
-
-
-class EncoderInputs(NamedTuple):
-    """The vectors of a batch of sentences."""
-
-    x: Tensor  # (B, T, D)
-    mask: Tensor  # (B, T)
-    lengths: tuple[int, ...]
-    extra: Tensor | None = None  # (B, T, E) to stand beside the first biLSTM's output
 
 
 class Esim(nn.Module):
