@@ -4,18 +4,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from elmore.errors import InputError
 from elmore.tasks import paragraph_questions
+from elmore.tasks.compare_models import compare
+from elmore.tasks.comparison.events import Reported
 from elmore.tasks.events import Opened
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.paragraph_questions import PlacedAnswer, agreed_answer, cut_paragraph, place_answer
 from elmore.tasks.readers.squad_json import GoldAnswer
-from elmore.tasks.squad import AnsweredQuestions, SquadOptions, read
+from elmore.tasks.significance import score_of
+from elmore.tasks.squad import AnsweredQuestions, SquadOptions, counts, read, score
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.trained_model import load
-from small_tasks import PARAGRAPHS, squad, train_small, write_data
+from small_tasks import PARAGRAPHS, SMALL, TRAINING, WITH_ELMO, squad, train_small, write_data
 
 OPTIONS = SquadOptions(token_style="ud")
 
@@ -183,6 +187,25 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
     told = json.loads(model.official_predictions(file))
     for name, found in best.items():
         assert told[name] == max(found, key=lambda one: one.score).text
+
+
+def test_what_each_question_counts_adds_up_to_the_score(run, data, tmp_path):
+    file = written(tmp_path / "other.json", asked("Ann met Bob in New York.", a=("met Bob", 4), b=("in New York", 12)))
+    examples = [*read([data], OPTIONS, to_train=False).examples, *read([file], OPTIONS, to_train=False).examples]
+    predictions = load(run, device="cpu").predict_examples(examples)
+    each = np.array([counts(*pair) for pair in zip(examples, predictions, strict=True)])
+    assert score_of(each) == pytest.approx(score(examples, predictions).value, abs=0.01)
+
+
+def test_reading_with_elmo_and_without_is_compared(data, tmp_path):
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["squad"], "training.epochs": 2}
+    options = {"recipe": recipe, "seeds": 1, "jobs": 0, "device": "cpu"}
+    *_, last = compare("squad", tmp_path / "comparison", train=data, dev=data, test=data, **options)
+    assert isinstance(last, Reported)
+    assert (last.comparison.task, last.comparison.metric) == ("squad", "F1")
+    lines = [json.loads(line) for line in (tmp_path / "comparison" / "results.jsonl").read_text().splitlines()]
+    assert len(lines) == 2
+    assert all("exact_match" in test["parts"] for line in lines for test in line["tests"].values())
 
 
 def test_an_answer_is_no_longer_than_the_recipe_allows(data, tmp_path):

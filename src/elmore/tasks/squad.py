@@ -22,8 +22,8 @@ from elmore.fields import checked_field
 from elmore.tasks.blocks.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.blocks.bidaf import Bidaf
 from elmore.tasks.blocks.encoder_inputs import EncoderInputs
-from elmore.tasks.metrics.score import Score
-from elmore.tasks.metrics.squad import squad_scores
+from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.squad import squad_scores, token_f1
 from elmore.tasks.paragraph_questions import (
     LONGEST_WINDOW,
     CutParagraph,
@@ -39,6 +39,8 @@ from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutte
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
 from elmore.tasks.token_inputs import TokenInputs
+
+WHOLE = 10_000  # what an answer that is all right counts, so that a share of it is a whole number too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +246,12 @@ def score(examples: Sequence[ParagraphQuestion], predictions: Sequence[Predicted
     return squad_scores(gold, {place: prediction.text for place, (_, prediction) in best.items()})
 
 
+def counts(example: ParagraphQuestion, prediction: PredictedAnswer) -> Counts:
+    """The F1 of one answer: of all together it is their mean. Each window of a very long paragraph is one."""
+    best = max(token_f1(prediction.text, answer) for answer in example.answers)
+    return Counts(gold=WHOLE, found=WHOLE, correct=round(WHOLE * best))
+
+
 def official(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> str:
     """The file that SQuAD's official script takes: an object of JSON, from ids to answers."""
     best = best_answers(examples, predictions).values()
@@ -286,6 +294,7 @@ SQUAD: Task[ParagraphQuestion, PredictedAnswer] = Task(
     check=check,
     build=lambda options, known, embedder: ReaderModel(options, embedder),  # noqa: ARG005
     score=score,
+    counts=counts,
     official=official,
     parse=parse,
     result=result,
