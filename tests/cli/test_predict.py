@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import small_senses
 import small_tasks
 from elmore.tasks import find_model
 from elmore.tasks.table import TASKS
+from elmore.tasks.trained_model import load
 from small_senses import SENTENCES, write_index, write_wsd
 
 PAIRS = [
@@ -81,6 +83,14 @@ def test_every_task_labels_the_lines_of_standard_input(task, predicted):
     for record in [*told, *told[0].get("entities", []), *told[0].get("senses", [])]:
         if "start" in record:
             assert told[0]["text"][record["start"] : record["end"]] == record["text"]
+
+
+@pytest.mark.parametrize("task", ["entailment", "squad"])
+def test_the_command_line_says_what_python_says(task, predicted, models):
+    [told] = map(json.loads, predicted(task, f"{LINES[task]}\n", "--json").out.splitlines())
+    [result] = load(models[task], device="cpu").predict([LINES[task]])
+    assert told == json.loads(json.dumps(asdict(result)))
+    assert predicted(task, f"{LINES[task]}\n").out == f"{result}\n"
 
 
 def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):
