@@ -1,5 +1,6 @@
 """Task data of a handful of sentences, and recipes by which they are learnt in seconds."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,17 @@ LABELED = [
     ("so bad", "bad"),
 ]
 TREES = ["(3 (2 It) (4 (2 works) (3 (3 very) (4 well))))", "(1 (2 It) (0 (2 fails) (1 (1 very) (0 badly))))"]
+PAIRS = [
+    ("A man plays a guitar.", "A man makes music.", "entailment"),
+    ("A man plays a guitar.", "Nobody plays.", "contradiction"),
+    ("Two dogs don't sleep.", "The dogs are old.", "neutral"),
+    ("Two dogs don't sleep.", "The dogs are asleep.", "contradiction"),
+    ("Two dogs don't sleep.", "Nobody knows why.", "-"),
+]
+PARAGRAPHS = [
+    ("John lives in New York. Mary doesn't.", {"Who lives in New York?": "John", "Where does John live?": "New York"}),
+    ("In Paris, Mary Ann met Bob.", {"Who met Bob?": "Mary Ann", "Where did Mary meet Bob?": "Paris"}),
+]
 
 TAGGER = {"task.hidden": [12], "task.dropout": 0.1, "words.character_filters": 8}
 CLASSIFIER = {
@@ -37,6 +49,25 @@ SMALL: dict[str, dict[str, Any]] = {
     "pos": TAGGER,
     "sentiment": {**CLASSIFIER, "task.shortest_phrase": 1},
     "classify": CLASSIFIER,
+    "entailment": {
+        "task.hidden": 12,
+        "task.dropout": 0.0,
+        "task.attended_dropout": 0.0,
+        "training.plateau_factor": 1.0,
+        "training.learning_rate": 0.01,
+        "training.epochs": 40,
+        "training.patience": 20,
+    },
+    "squad": {
+        "task.hidden": 12,
+        "task.dropout": 0.0,
+        "words.character_filters": 8,
+        "training.optimizer": "adam",
+        "training.learning_rate": 0.02,
+        "training.average_decay": 0.9,
+        "training.epochs": 40,
+        "training.patience": 20,
+    },
 }
 TRAINING = {
     "words.min_count": 1,
@@ -51,6 +82,7 @@ WITH_ELMO = {"elmo.model": "tiny-random", "elmo.dropout": 0.1}
 def write_data(folder: Path) -> dict[str, Path]:
     """A file for each task."""
     files = {"ner": "names.conll", "pos": "tags.conllu", "sentiment": "trees.txt", "classify": "texts.tsv"}
+    files |= {"entailment": "snli.jsonl", "squad": "squad.json"}
     paths = {task: folder / name for task, name in files.items()}
     rows = [[tuple(pair.rsplit("/", 1)) for pair in sentence] for sentence in NAMES]
     paths["ner"].write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in row) for row in rows))
@@ -59,7 +91,29 @@ def write_data(folder: Path) -> dict[str, Path]:
     )
     paths["sentiment"].write_text("".join(f"{tree}\n" for tree in TREES))
     paths["classify"].write_text("".join(f"{text}\t{label}\n" for text, label in LABELED))
+    paths["entailment"].write_text("".join(f"{_snli(*pair)}\n" for pair in PAIRS))
+    paths["squad"].write_text(json.dumps({"version": "1.1", "data": [{"title": "People", "paragraphs": squad()}]}))
     return paths
+
+
+def squad() -> list[dict[str, Any]]:
+    """The paragraphs of a file of SQuAD."""
+    paragraphs = []
+    for number, (context, questions) in enumerate(PARAGRAPHS):
+        asked = [
+            {
+                "id": f"{number}-{place}",
+                "question": question,
+                "answers": [{"text": answer, "answer_start": context.index(answer)}],
+            }
+            for place, (question, answer) in enumerate(questions.items())
+        ]
+        paragraphs.append({"context": context, "qas": asked})
+    return paragraphs
+
+
+def _snli(premise: str, hypothesis: str, label: str) -> str:
+    return json.dumps({"sentence1": premise, "sentence2": hypothesis, "gold_label": label, "annotator_labels": [label]})
 
 
 def _conllu(number: int, word: str) -> str:

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import small_senses
 import small_tasks
 from elmore.tasks import find_model
 from elmore.tasks.table import TASKS
+from elmore.tasks.trained_model import load
 from small_senses import SENTENCES, write_index, write_wsd
 
 PAIRS = [
@@ -28,6 +30,8 @@ LINES = {
     "classify": SENTENCE,
     "wsd": "The actors took a [bow|bow|NOUN].",
     "wic": "I sat on the [bank].\tThe [bank] is closed.",
+    "entailment": "A man plays.\tNobody plays.",
+    "squad": '{"context": "In Paris, Mary met John.", "questions": ["Who met John?"]}',
 }
 
 
@@ -81,6 +85,14 @@ def test_every_task_labels_the_lines_of_standard_input(task, predicted):
             assert told[0]["text"][record["start"] : record["end"]] == record["text"]
 
 
+@pytest.mark.parametrize("task", ["entailment", "squad"])
+def test_the_command_line_says_what_python_says(task, predicted, models):
+    [told] = map(json.loads, predicted(task, f"{LINES[task]}\n", "--json").out.splitlines())
+    [result] = load(models[task], device="cpu").predict([LINES[task]])
+    assert told == json.loads(json.dumps(asdict(result)))
+    assert predicted(task, f"{LINES[task]}\n").out == f"{result}\n"
+
+
 def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):
     text = "  John “slept”\u00a0in  New York 😀. Mary did n't."
     [told] = map(json.loads, predicted("pos", f"{text}\n", "--json").out.splitlines())
@@ -105,6 +117,19 @@ def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
         ("wic", "one [word] alone", "there are 1 texts in 'one [word] alone'; expected two texts"),
         ("wic", '{"lemma": "bow"}', "the pair: pos is to be a text, and is missing"),
         ("wic", "{bow", "the pair: no JSON: "),
+        ("entailment", "one sentence", "there is 1 of two sentences in 'one sentence'; expected a premise and a hyp"),
+        ("entailment", "a\tb\tc", "there are 3 of two sentences in 'a\\tb\\tc'; expected a premise and a hypothesis"),
+        ("entailment", "a\t ", "the hypothesis is empty; expected a premise and a hypothesis with a tab between"),
+        ("entailment", '{"premise": "a"}', "the pair: has no field sentence2 or hypothesis; it has premise"),
+        ("entailment", '{"premise": 3, "hypothesis": "a"}', "the pair: the premise is to be a text, and is 3"),
+        ("entailment", "{a", "the pair: no JSON: "),
+        ("squad", "a paragraph", "there is no question about 'a paragraph'; expected an object of JSON with a paragr"),
+        ("squad", "a paragraph\t ", "question 1 is empty; expected an object of JSON"),
+        ("squad", "\twhat?", "the paragraph is empty; expected an object of JSON"),
+        ("squad", "{a", "no JSON: "),
+        ("squad", '{"context": 3}', "context is to be a text, and questions a list; expected an object of JSON"),
+        ("squad", '{"context": "a", "questions": [3]}', "question 1 is to be a text, or an object with id and quest"),
+        ("squad", '{"context": "a", "qas": [{}]}', "the paragraph, question 1: question is to be a text, and is mis"),
         ("wsd", "no target", "there is no target in 'no target'; expected text with targets as in: He sat"),
         ("wsd", "a [bow|bow|NP]", "the part of speech is 'NP'; it must be NOUN, VERB, ADJ, ADV"),
         ("wsd", '{"tokens": 3}', "tokens is missing, or no list; expected text with targets as in: He sat"),
@@ -142,6 +167,8 @@ def test_a_bilm_that_is_not_the_one_is_refused(predicted):
         ("sentiment", "names.conll", "names.conll, line 1, character 1: 'John\\tB-PER' stands before the tree"),
         ("pos", "names.conll", "names.conll: only CoNLL-U (.conllu) has columns with names"),
         ("wic", "senses.data.xml", "senses.data.xml, line 1: no JSON"),
+        ("squad", "names.conll", "names.conll, line 1: no JSON: Expecting value at column 1"),
+        ("entailment", "texts.tsv", "texts.tsv, line 1: which of 2 columns are premise, hypothesis and label?"),
     ],
 )
 def test_data_of_another_task_is_refused_by_file_and_line(task, other, told, elmore, models):
@@ -154,6 +181,23 @@ def test_data_of_another_task_is_refused_by_file_and_line(task, other, told, elm
 def test_the_score_of_a_model_is_told(elmore, models):
     ended = elmore("evaluate", models["pos"], models["pos"].parent / "tags.conllu", "--device", "cpu", "--json")
     assert json.loads(ended.out)["metric"] == "accuracy"
+
+
+def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(elmore, models):
+    ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", "--device", "cpu")
+    assert (ended.code, ended.err) == (0, "")
+    assert set(json.loads(ended.out)) == {"0-0", "0-1", "1-0", "1-1"}
+    ended = elmore("predict", models["ner"], models["ner"].parent / "names.conll", "--official", "--device", "cpu")
+    assert ended.code == 1
+    assert ended.err == "elmore: the task ner has no official form of predictions; take --json\n"
+
+
+def test_reading_is_scored_by_f1_and_exact_match(elmore, models):
+    data = models["squad"].parent / "squad.json"
+    told = json.loads(elmore("evaluate", models["squad"], data, "--device", "cpu", "--json").out)
+    assert told["metric"] == "F1"
+    assert 0 <= told["exact_match"] <= told["f1"] == told["value"] <= 100
+    assert elmore("evaluate", models["squad"], data, "--device", "cpu").out.startswith("exact match: ")
 
 
 def test_info_tells_what_a_task_model_is(elmore, models):

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 @argument("files", type=SOURCE, nargs=-1, metavar="[FILE...]", help="Text, a paragraph a line; without one, stdin.")
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="A JSON object a line, with the places of all labels.")
+@option(
+    "--official",
+    is_flag=True,
+    help="FILE is data as for evaluate, labelled or not; write what the task's official scorer takes.",
+)
 @errors_option
 @device_option
 def predict(
@@ -33,6 +38,7 @@ def predict(
     files: tuple[str, ...],
     elmo: str | None,
     as_json: bool,
+    official: bool,
     errors: DecodingErrors,
     device: str | None,
 ) -> None:
@@ -40,6 +46,9 @@ def predict(
     from elmore.tasks.trained_model import load
 
     loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity))
+    if official:
+        click.echo(loaded.official_predictions(files or ("-",)))
+        return
     is_empty = True
     for result in loaded.predict_placed(_texts(files or ("-",), errors)):
         click.echo(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))

@@ -1,4 +1,4 @@
-"""What a biLM is for: taggers, classifiers and word senses, each trained and measured with its vectors and without.
+"""What a biLM is for: tagging, classifying, word senses, entailment and reading, each with its vectors and without.
 
 elmore.tasks.train("ner", "tagger/", train="train.conll", dev="dev.conll")     an iterator of events
 elmore.tasks.load("tagger/").predict(["Raw text."])

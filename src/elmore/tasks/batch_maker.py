@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
+from torch import Tensor
 
 from elmore.tasks.joint_elmo import JointElmo
 from elmore.tasks.layer_cache import LayerCache, LayerSource
-from elmore.tasks.task import Batch, Predictor, Task
+from elmore.tasks.task import Batch, Predictor, Task, token_sequences
 from elmore.tasks.token_inputs import TokenInputs
 from elmore.tasks.token_vocabulary import TokenVocabulary
 from elmore.text.batch import bucket_by_length
@@ -35,15 +36,14 @@ class BatchMaker(Generic[E]):
         columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
         inputs = []
         for sentences in columns:
-            layers = None if self.layers is None else self.layers.layers(sentences)
+            layers = None if self.layers is None else _layers_once(self.layers, sentences)
             inputs.append(TokenInputs.of(sentences, self.vocabulary, layers).to(self.device))
         return Batch(examples, tuple(inputs))
 
     def read_ahead(self, examples: Sequence[E]) -> None:
         """Have the layers of all these in the cache, if there is one."""
         if isinstance(self.layers, LayerCache):
-            sentences = [tokens for example in examples for tokens in self.task.sentences(example)]
-            self.layers.add(sentences, show_progress_bar=None)
+            self.layers.add(token_sequences(self.task, examples), show_progress_bar=None)
 
     def predict(
         self, model: Predictor[E, P], examples: Sequence[E], *, precision: Literal["float32", "bfloat16"] = "float32"
@@ -68,3 +68,11 @@ class BatchMaker(Generic[E]):
         if precision == "float32" or self.device.type != "cuda":
             return nullcontext()
         return torch.autocast("cuda", torch.bfloat16)
+
+
+def _layers_once(source: LayerSource, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+    """The layers of each sentence; one that comes again, as a paragraph with several questions, is read once."""
+    numbers: dict[tuple[str, ...], int] = {}
+    places = [numbers.setdefault(tuple(sentence), len(numbers)) for sentence in sentences]
+    found = source.layers([list(tokens) for tokens in numbers])
+    return [found[place] for place in places]

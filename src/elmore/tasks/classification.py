@@ -6,7 +6,7 @@ B texts, K classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -28,6 +28,16 @@ class LabeledTokens(NamedTuple):
     tokens: Sequence[str]
     label: str = ""
     place: str = ""  # file and line, for complaints
+
+
+class LabeledExample(Protocol):
+    """Anything with a label, a text or a pair of them."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def place(self) -> str: ...
 
 
 class PredictedLabel(NamedTuple):
@@ -89,8 +99,7 @@ class TextClassifier(TaskModel[LabeledTokens, PredictedLabel]):
 
     def predict(self, batch: Batch[LabeledTokens]) -> list[PredictedLabel]:
         (inputs,) = batch.inputs
-        probabilities = self._logits(inputs).float().softmax(dim=-1).tolist()
-        return [PredictedLabel(self.labels[max(range(len(row)), key=row.__getitem__)], row) for row in probabilities]
+        return most_probable(self._logits(inputs).float(), self.labels)
 
     def _logits(self, inputs: TokenInputs) -> Tensor:  # (B, K)
         vectors = self.embedder(inputs)
@@ -98,15 +107,21 @@ class TextClassifier(TaskModel[LabeledTokens, PredictedLabel]):
         return logits
 
 
-def labels(examples: Sequence[LabeledTokens], options: ClassifierOptions) -> Labels:  # noqa: ARG001  # as in every task
+def most_probable(logits: Tensor, labels: Sequence[str]) -> list[PredictedLabel]:  # (B, K)
+    """The best label of each row, and the probabilities of all."""
+    probabilities = logits.softmax(dim=-1).tolist()
+    return [PredictedLabel(labels[max(range(len(row)), key=row.__getitem__)], row) for row in probabilities]
+
+
+def labels(examples: Sequence[LabeledExample], options: TaskOptions) -> Labels:  # noqa: ARG001  # as in every task
     found = sorted({example.label for example in examples})
     if len(found) < 2:
         raise InputError(f"the training data has one label, {found[0]!r}; there is nothing to tell apart")
     return {"labels": found}
 
 
-def check(examples: Sequence[LabeledTokens], known: Labels) -> None:
-    """Refuse texts with labels that the training data did not have."""
+def check(examples: Sequence[LabeledExample], known: Labels) -> None:
+    """Refuse examples with labels that the training data did not have."""
     for example in examples:
         if example.label not in known["labels"]:
             raise InputError(
@@ -119,11 +134,11 @@ def build(options: ClassifierOptions, known: Labels, embedder: TokenEmbedder) ->
     return TextClassifier(options, known["labels"], embedder)
 
 
-def score(examples: Sequence[LabeledTokens], predictions: Sequence[PredictedLabel]) -> Score:
+def score(examples: Sequence[LabeledExample], predictions: Sequence[PredictedLabel]) -> Score:
     return accuracy([example.label for example in examples], [prediction.label for prediction in predictions])
 
 
-def counts(example: LabeledTokens, prediction: PredictedLabel) -> Counts:
+def counts(example: LabeledExample, prediction: PredictedLabel) -> Counts:
     return Counts(gold=1, found=1, correct=int(example.label == prediction.label))
 
 

@@ -20,7 +20,7 @@ from elmore.tasks.joint_elmo import JointElmo
 from elmore.tasks.layer_cache import LayerCache, LayerReader
 from elmore.tasks.model_folder import RequiredBilm
 from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.task import FittedModel, Labels, Task, TaskModel
+from elmore.tasks.task import FittedModel, Labels, Task, TaskModel, token_sequences
 from elmore.tasks.token_embedder import BilmShape, TokenEmbedder
 from elmore.tasks.token_vocabulary import TokenVocabulary, build_vocabulary
 from elmore.text.style import TokenStyle
@@ -48,7 +48,7 @@ def find_token_style(task: Task[E, P], recipe: TaskRecipe, examples: Sequence[E]
     """The style of the data's tokens, as the recipe says, or as they look."""
     if recipe.task.token_style != "auto":
         return recipe.task.token_style
-    return detect_token_style([tokens for example in examples for tokens in task.sentences(example)])
+    return detect_token_style(token_sequences(task, examples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def new_model(
     device: torch.device,
 ) -> AssembledModel[E, P]:
     """A model with first values, which follow from the recipe's seed."""
-    vocabulary, vectors = build_vocabulary((s for example in examples for s in task.sentences(example)), recipe.words)
+    vocabulary, vectors = build_vocabulary(token_sequences(task, examples), recipe.words)
     required = None if bilm is None else requirement_of(bilm, recipe.elmo.model)
     sources = TokenSources(
         vocabulary=vocabulary, vectors=vectors, token_style=token_style, required=required, bilm=bilm

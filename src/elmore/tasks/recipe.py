@@ -43,6 +43,7 @@ class WordOptions:
     character_filters: int = checked_field(0, at_least=0)  # of a character CNN of the model's own; 0: none
     character_dim: int = checked_field(16, at_least=1)
     character_width: int = checked_field(3, at_least=1)
+    character_dropout: float = checked_field(0.0, at_least=0, at_most=0.95)  # on the characters' vectors
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -94,6 +95,8 @@ class TrainingOptions:
     # Where the score has not risen for some epochs, the rate is multiplied; 1 keeps it.
     plateau_factor: float = checked_field(1.0, above=0, at_most=1)
     plateau_patience: int = checked_field(2, at_least=1)
+    # Scored and kept is a moving average of the weights, as 0.999 of it and 0.001 of the new ones; 0: the weights.
+    average_decay: float = checked_field(0.0, at_least=0, at_most=0.999999)
     precision: Literal["float32", "bfloat16"] = "float32"  # of products on a GPU; all sums are float32
     fraction: float = checked_field(1.0, above=0, at_most=1)  # of the training examples, drawn by the seed
     seed: int = checked_field(1, at_least=0, at_most=LARGEST_SEED)

@@ -118,7 +118,15 @@ class Task(Generic[E, P]):
     score: Callable[[Sequence[E], Sequence[P]], Score]
     # What the score of one example counts, for tests of significance; None where a score is no F1 and no accuracy.
     counts: Callable[[E, P], Counts] | None = None
+    # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
+    official: Callable[[Sequence[E], Sequence[P]], str] | None = None
     # Examples without labels from one raw text, for `predict`.
     parse: Callable[[str, TextCutter], list[E]]
     # What the user gets: a record with text, places and labels, made of all examples of one text.
     result: Callable[[str, Sequence[E], Sequence[P], Labels], Any]
+
+
+def token_sequences(task: Task[E, P], examples: Iterable[E]) -> list[Tokens]:
+    """All token sequences of some examples; one that several share, as questions do a paragraph, comes once."""
+    sequences = (tokens for example in examples for tokens in task.sentences(example))
+    return list({id(tokens): tokens for tokens in sequences}.values())

@@ -1,11 +1,13 @@
 """Any task's model as a `Trainable`: batches, steps, a score after every epoch, the best weights kept.
 
-The training ends when the score on the dev set has not risen for `patience` epochs, or after all epochs.
+Scored, and kept, are the weights, or with `average_decay` their moving average. The training ends when the score on the
+dev set has not risen for `patience` epochs, or after all epochs.
 """
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -16,6 +18,7 @@ from elmore.tasks.metrics.score import Score
 from elmore.tasks.new_model import AssembledModel
 from elmore.tasks.recipe import TaskRecipe, TrainingOptions
 from elmore.tasks.task import Batch, TaskModel
+from elmore.tasks.weight_average import WeightAverage
 from elmore.training.memory import MemoryMeter, training_state_bytes
 from elmore.training.state_dicts import joint_state_dict, load_joint_state_dict
 from elmore.training.trainable import Evaluation, Step
@@ -24,7 +27,8 @@ E = TypeVar("E")
 P = TypeVar("P")
 
 BATCHES_AHEAD = 4
-BEST = "best."  # stands before the names of the best weights, in checkpoints
+# What stands in checkpoints before the names of the best weights, and of the average of all so far.
+BEST, AVERAGE = "best.", "average."
 
 
 class TaskTraining(Generic[E, P]):
@@ -47,6 +51,8 @@ class TaskTraining(Generic[E, P]):
         self.baseline_at = None
         self.optimizer = make_optimizer(self.model, assembled.recipe)
         self.stopping = EarlyStopping(self.options.patience, self.options.plateau_factor, self.options.plateau_patience)
+        decay = self.options.average_decay
+        self.average = WeightAverage(self.model, decay=decay) if decay else None
         self.best: dict[str, Tensor] = {}
 
     @property
@@ -72,6 +78,8 @@ class TaskTraining(Generic[E, P]):
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update(number)
         return Step(number, (loss.item(),), norm.item(), rate)
 
     def _batches_ahead(self, done: int, until: int, skipped: Collection[int]) -> Iterator[tuple[int, Batch[E]]]:
@@ -106,24 +114,29 @@ class TaskTraining(Generic[E, P]):
 
     def evaluate(self) -> Evaluation | None:
         """The score on the dev set; where it is the best so far, the weights are kept."""
-        score = self._score()
-        if self.stopping.add(score.value):
-            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        with self.average.in_place() if self.average is not None else nullcontext():
+            score = self._score()
+            if self.stopping.add(score.value):
+                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tokens = sum(len(tokens) for example in self._dev for tokens in self.task.sentences(example))
         # Of all classes together; how single ones fare, `elmore evaluate` tells.
-        parts = {name: score.parts[name] for name in ("precision", "recall") if name in score.parts}
+        parts = {name: score.parts[name] for name in ("precision", "recall", "exact_match") if name in score.parts}
         return Evaluation(f"dev {score.metric}", score.value, parts, tokens)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, the optimizer's memory, the best weights and how the score went."""
+        """Weights, their average, the optimizer's memory, the best weights and how the score went."""
         tensors = joint_state_dict(self.model, [self.optimizer])
         tensors |= {f"{BEST}{name}": tensor.cpu() for name, tensor in self.best.items()}
+        if self.average is not None:
+            tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in self.average.state_dict().items()}
         return {**tensors, "stopping": self.stopping.to_tensor()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, done: int) -> None:
         self._unfreeze(done / self.steps_per_epoch)
         load_joint_state_dict(self.model, [self.optimizer], tensors)
         self.best = {name.removeprefix(BEST): tensor for name, tensor in tensors.items() if name.startswith(BEST)}
+        if self.average is not None:
+            self.average.load_state_dict({name.removeprefix(AVERAGE): tensor for name, tensor in tensors.items()})
         self.stopping.restore(tensors["stopping"])
 
     @property

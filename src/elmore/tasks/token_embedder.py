@@ -57,6 +57,7 @@ class TokenEmbedder(nn.Module):
                 len(vocabulary.characters) + FIRST_CHARACTER,
                 character_dim=words.character_dim,
                 filters=((words.character_width, words.character_filters),),
+                dropout=words.character_dropout,
             )
         self.elmo = elmo
         self.mixes = nn.ModuleDict()

@@ -24,7 +24,7 @@ from elmore.tasks.model_folder import write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Dataset, FittedModel, Task
+from elmore.tasks.task import Dataset, FittedModel, Task, token_sequences
 from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
@@ -180,7 +180,7 @@ def _bilm(
     bilm = load(options.model, device=device)
     if options.training == "fine-tuned":
         folder = request.folder.path / FINE_TUNING
-        sentences = [tokens for example in examples for tokens in request.task.sentences(example)]
+        sentences = token_sequences(request.task, examples)
         bilm = yield from fine_tune(bilm, sentences, folder, options, token_style=token_style, device=device)
     return bilm
 

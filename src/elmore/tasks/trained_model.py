@@ -84,12 +84,26 @@ class TrainedModel(Generic[E, P]):
 
     def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
         """The task's official score on labelled files."""
+        examples = self._read(paths)
+        self.task.check(examples, self.card.labels)
+        return self.task.score(examples, self.predict_examples(examples))
+
+    def official_predictions(self, paths: str | Path | Sequence[str | Path]) -> str:
+        """What the model says of files of data, as the file that the task's official scorer takes.
+
+        The files need no labels.
+        """
+        if self.task.official is None:
+            raise InputError(f"the task {self.task.name} has no official form of predictions; take --json")
+        examples = self._read(paths)
+        return self.task.official(examples, self.predict_examples(examples))
+
+    def _read(self, paths: str | Path | Sequence[str | Path]) -> list[E]:
         files = [paths] if isinstance(paths, str | Path) else list(paths)
         data = self.task.read(files, self.assembled.recipe.task, to_train=False)
         if not data.examples:
             raise InputError(f"{', '.join(map(str, files))}: no examples to score")
-        self.task.check(data.examples, self.card.labels)
-        return self.task.score(data.examples, self.predict_examples(data.examples))
+        return data.examples
 
 
 def load(

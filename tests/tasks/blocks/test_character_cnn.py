@@ -119,3 +119,18 @@ def test_gradients_have_the_same_bits_every_time() -> None:
         (cnn(words, index) * weights).sum().backward()
         seen.append(torch.cat([parameter.grad.flatten() for parameter in cnn.parameters()]))
     assert all(torch.equal(one, seen[0]) for one in seen)
+
+
+def test_dropout_strikes_a_character_alike_wherever_a_filter_sees_it_and_in_training_alone() -> None:
+    torch.manual_seed(4)
+    cnn = CharacterCnn(10, character_dim=4, filters=((3, 6),), dropout=0.5)
+    words = torch.tensor([[1, 2, 3, 4]])
+    torch.manual_seed(9)
+    found = cnn.encode(words)
+    torch.manual_seed(9)
+    dropped = torch.nn.functional.dropout(cnn.characters(torch.nn.functional.pad(words, (1, 1))), 0.5)
+    responses = cnn.convolutions[0](dropped.transpose(1, 2))
+    torch.testing.assert_close(found, torch.relu(responses.max(dim=2).values))
+    cnn.eval()
+    whole = cnn.convolutions[0](cnn.characters(torch.nn.functional.pad(words, (1, 1))).transpose(1, 2))
+    torch.testing.assert_close(cnn.encode(words), torch.relu(whole.max(dim=2).values))

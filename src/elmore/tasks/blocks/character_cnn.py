@@ -20,7 +20,8 @@ class CharacterCnn(nn.Module):
 
     Characters are numbers from 1 on; 0 is padding, at the end of a word. A filter is put at every character of a word,
     and beyond both of its ends sees zeros: so it can tell a first and a last character, and a word may be shorter than
-    it. A word without characters is a vector of zeros. `filters` are pairs of width and number.
+    it. A word without characters is a vector of zeros. `filters` are pairs of width and number; `dropout` is on the
+    characters' own vectors.
 
     >>> cnn = CharacterCnn(num_characters=100)
     >>> words = torch.tensor([[5, 9, 2], [7, 0, 0]])  # two distinct words
@@ -29,13 +30,19 @@ class CharacterCnn(nn.Module):
     """
 
     def __init__(
-        self, num_characters: int, *, character_dim: int = 16, filters: Sequence[tuple[int, int]] = ((3, 128),)
+        self,
+        num_characters: int,
+        *,
+        character_dim: int = 16,
+        filters: Sequence[tuple[int, int]] = ((3, 128),),
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.output_dim = sum(number for _, number in filters)
         self.widths = [width for width, _ in filters]
         self.characters = nn.Embedding(num_characters, character_dim, padding_idx=0)
         self.convolutions = nn.ModuleList(nn.Conv1d(character_dim, number, width) for width, number in filters)
+        self.dropout = nn.Dropout(dropout)
         bound = (3 / character_dim) ** 0.5
         nn.init.uniform_(self.characters.weight.detach()[1:], -bound, bound)
 
@@ -55,8 +62,17 @@ class CharacterCnn(nn.Module):
             around = nn.functional.pad(words, ((width - 1) // 2, width // 2))
             # As the convolution itself, but one lookup and one product: a GPU makes a plan for a convolution of each
             # new shape, and every batch has another number of words.
-            windows = self.characters(around.unfold(1, width, 1)).flatten(2)  # (W, C, width * size of a character)
+            windows = self._windows(around, width)
             weight = convolution.weight.transpose(1, 2).flatten(1)
             responses = nn.functional.linear(windows, weight, convolution.bias).masked_fill(padding, -torch.inf)
             features.append(responses.max(dim=1).values)
         return torch.relu(torch.cat(features, dim=1))
+
+    def _windows(self, around: Tensor, width: int) -> Tensor:  # (W, C + width - 1) -> (W, C, width * character_dim)
+        """The vectors of the characters that a filter sees at each place."""
+        if not self.training or self.dropout.p == 0:
+            seen: Tensor = self.characters(around.unfold(1, width, 1))
+            return seen.flatten(2)
+        # Dropped before they are laid out: all places of a filter see a character alike.
+        dropped: Tensor = self.dropout(self.characters(around))
+        return dropped.unfold(1, width, 1).transpose(2, 3).flatten(2)

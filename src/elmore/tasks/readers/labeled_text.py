@@ -6,17 +6,16 @@ jsonl     an object a line
 fasttext  `__label__x`, a blank and the text, a line each (.txt)
 """
 
-import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from elmore.errors import InputError, shortened
+from elmore.tasks.readers.table_rows import Column, Rows, check_width, column_place, csv_rows, tsv_rows
 from elmore.text_files import name_of, read_lines, unpacked_suffix
 
 LabeledTextFormat = Literal["tsv", "csv", "jsonl", "fasttext"]
-Column = int | str
 
 TEXT_COLUMNS = ("text", "sentence")
 LABEL_COLUMNS = ("label",)
@@ -68,7 +67,7 @@ def read_labeled_text(
         case "fasttext":
             found = _from_fasttext(lines, name)
         case _:
-            rows = _tsv_rows(lines) if form == "tsv" else _csv_rows(lines, name)
+            rows = tsv_rows(lines) if form == "tsv" else csv_rows(lines, name)
             found = _from_rows(rows, columns, header, name)
     texts = []
     for text in found:
@@ -82,38 +81,7 @@ def read_labeled_text(
     return texts
 
 
-_Rows = Iterator[tuple[int, list[str]]]
-
-
-def _tsv_rows(lines: Iterator[tuple[int, str]]) -> _Rows:
-    return ((number, line.split("\t")) for number, line in lines if line)
-
-
-def _csv_rows(lines: Iterator[tuple[int, str]], name: str) -> _Rows:
-    start, last = 1, 0
-
-    def with_ends() -> Iterator[str]:
-        nonlocal last
-        for number, line in lines:
-            last = number
-            yield f"{line}\n"
-
-    rows = csv.reader(with_ends(), strict=True)
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            raise InputError(
-                f"{name}, line {start}: no CSV: {error}; a quote inside a quoted text is written twice"
-            ) from None
-        if row is None:
-            return
-        if row:
-            yield start, row
-        start = last + 1
-
-
-def _from_rows(rows: _Rows, columns: _Columns, header: bool | None, name: str) -> Iterator[LabeledText]:
+def _from_rows(rows: Rows, columns: _Columns, header: bool | None, name: str) -> Iterator[LabeledText]:
     first = next(rows, None)
     if first is None:
         return
@@ -146,7 +114,7 @@ def _places(names: list[str] | None, width: int, columns: _Columns, where: str) 
     places = []
     for column, usual, role in zip(columns, (TEXT_COLUMNS, LABEL_COLUMNS), ("text", "label"), strict=True):
         if isinstance(column, int):
-            places.append(_place(column, width, where))
+            places.append(column_place(column, width, where))
         elif names is None:
             if width != 2:
                 raise InputError(
@@ -166,17 +134,8 @@ def _places(names: list[str] | None, width: int, columns: _Columns, where: str) 
     return places[0], places[1]
 
 
-def _place(column: int, width: int, where: str) -> int:
-    if not -width <= column < width:
-        raise InputError(f"{where}: there is no column {column}, counted from 0; here are {width}")
-    return column % width
-
-
-def _from_row(number: int, row: Sequence[str], places: tuple[int, int], width: int, name: str) -> LabeledText:
-    if len(row) != width:
-        raise InputError(
-            f"{name}, line {number}: {width} columns are due, as in the first line, and here are {len(row)}"
-        )
+def _from_row(number: int, row: list[str], places: tuple[int, int], width: int, name: str) -> LabeledText:
+    check_width(row, width, f"{name}, line {number}")
     return LabeledText(row[places[0]], row[places[1]].strip(), number)
 
 

@@ -1,0 +1,164 @@
+"""Entailment: whether a hypothesis follows from a premise, contradicts it, or neither, as SNLI and MultiNLI have it.
+
+The model is ESIM (Chen et al., 2017), as Peters et al., 2018, A.3, have it: ELMo enters beside the word vectors and at
+the output of the first biLSTM. Scored by accuracy; pairs on which the annotators did not agree are left out.
+
+B pairs, K classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmore.errors import InputError, count
+from elmore.fields import checked_field
+from elmore.tasks import classification
+from elmore.tasks.blocks.encoder_inputs import EncoderInputs
+from elmore.tasks.blocks.esim import Esim, EsimDropout
+from elmore.tasks.classification import PredictedLabel, most_probable
+from elmore.tasks.readers.sentence_pairs import NO_CONSENSUS, PairColumns, parse_pair, read_sentence_pairs
+from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
+from elmore.tasks.text_cutter import StyledTextCutter
+from elmore.tasks.token_embedder import TokenEmbedder
+from elmore.tasks.token_inputs import TokenInputs
+from elmore.text_files import name_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntailmentOptions(TaskOptions):
+    """[task] of entailment."""
+
+    hidden: int = checked_field(300, at_least=1)
+    dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # on the inputs of both biLSTMs, and in the output
+    attended_dropout: float = checked_field(0.0, at_least=0, at_most=0.95)  # behind the attention
+    premise_column: int | str | None = None  # by name or number; found out where it is left out
+    hypothesis_column: int | str | None = None
+    label_column: int | str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntailmentRecipe(TaskRecipe):
+    """How entailment is learnt."""
+
+    task: EntailmentOptions = EntailmentOptions()
+
+
+class PairedTokens(NamedTuple):
+    """Two sentences as tokens, and the label of the pair."""
+
+    premise: Sequence[str]
+    hypothesis: Sequence[str]
+    label: str = ""
+    place: str = ""  # file and line, for complaints
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """Two sentences, the label of the pair, and how probable each label is."""
+
+    premise: str
+    hypothesis: str
+    label: str
+    probabilities: dict[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.label}\t{self.probabilities[self.label]:.3f}\t{self.premise}\t{self.hypothesis}"
+
+
+class EntailmentModel(TaskModel[PairedTokens, PredictedLabel]):
+    """One label for two sentences."""
+
+    def __init__(self, options: EntailmentOptions, labels: Sequence[str], embedder: TokenEmbedder) -> None:
+        super().__init__()
+        self.embedder = embedder
+        self.labels = tuple(labels)
+        self._numbers = {label: number for number, label in enumerate(labels)}
+        self.esim = Esim(
+            embedder.input_dim,
+            len(labels),
+            extra_dim=embedder.output_dim,
+            hidden=options.hidden,
+            dropout=EsimDropout(options.dropout, options.attended_dropout, options.dropout),
+        )
+
+    def loss(self, batch: Batch[PairedTokens]) -> Tensor:
+        logits = self._logits(batch)
+        gold = torch.tensor([self._numbers[example.label] for example in batch.examples], device=logits.device)
+        return torch.nn.functional.cross_entropy(logits, gold) + self.embedder.penalty()
+
+    def predict(self, batch: Batch[PairedTokens]) -> list[PredictedLabel]:
+        return most_probable(self._logits(batch), self.labels)
+
+    def _logits(self, batch: Batch[PairedTokens]) -> Tensor:  # (B, K)
+        premise, hypothesis = batch.inputs
+        logits: Tensor = self.esim(self._embedded(premise), self._embedded(hypothesis))
+        return logits.float()
+
+    def _embedded(self, inputs: TokenInputs) -> EncoderInputs:
+        vectors = self.embedder(inputs)
+        return EncoderInputs(vectors.input, inputs.mask, inputs.lengths, vectors.output)
+
+
+def read(paths: Sequence[str | Path], options: EntailmentOptions, *, to_train: bool) -> Dataset[PairedTokens]:  # noqa: ARG001
+    """All pairs of some files on which the annotators agreed."""
+    cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
+    columns = PairColumns(options.premise_column, options.hypothesis_column, options.label_column)
+    examples, left_out = [], 0
+    for path in paths:
+        for pair in read_sentence_pairs(path, columns):
+            if pair.label in NO_CONSENSUS:
+                left_out += 1
+                continue
+            place = f"{name_of(path)}, line {pair.line}"
+            premise, hypothesis = (_tokens(text, cutter, place) for text in (pair.premise, pair.hypothesis))
+            examples.append(PairedTokens(premise, hypothesis, pair.label, place))
+    what = f"{count(left_out, 'pair')} left out whose label is -: the annotators did not agree on one"
+    return Dataset(examples, (what,) if left_out else ())
+
+
+def _tokens(text: str, cutter: TextCutter, place: str) -> list[str]:
+    tokens = cutter.tokens(text).tokens
+    if not tokens:
+        raise InputError(f"{place}: there are no words in {text[:60]!r}")
+    return tokens
+
+
+def build(options: EntailmentOptions, known: Labels, embedder: TokenEmbedder) -> EntailmentModel:
+    return EntailmentModel(options, known["labels"], embedder)
+
+
+def parse(text: str, cutter: TextCutter) -> list[PairedTokens]:
+    premise, hypothesis = parse_pair(text)
+    return [PairedTokens(_tokens(premise, cutter, "the premise"), _tokens(hypothesis, cutter, "the hypothesis"))]
+
+
+def result(
+    text: str,
+    examples: Sequence[PairedTokens],  # noqa: ARG001
+    predictions: Sequence[PredictedLabel],
+    known: Labels,
+) -> JudgedPair:
+    [prediction] = predictions
+    shares = dict(zip(known["labels"], prediction.probabilities, strict=True))
+    return JudgedPair(*parse_pair(text), prediction.label, shares)
+
+
+ENTAILMENT: Task[PairedTokens, PredictedLabel] = Task(
+    name="entailment",
+    summary="whether a sentence follows from another, contradicts it, or neither",
+    recipe=EntailmentRecipe,
+    read=read,
+    sentences=lambda pair: (pair.premise, pair.hypothesis),
+    labels=classification.labels,
+    check=classification.check,
+    build=build,
+    score=classification.score,
+    counts=classification.counts,
+    parse=parse,
+    result=result,
+)
