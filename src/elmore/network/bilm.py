@@ -135,13 +135,20 @@ class BiLM(nn.Module):
                 "repeat one row for all with state.repeat(n), or take as many as there are with state.first(n)"
             )
         names = self.config.direction_names
-        # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
-        indices = batch.word_indices
-        turned = [indices.gather(1, reading_order(batch, name)).t() for name in names]
-        words = torch.stack(turned)  # (G, T, B)
-        x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
-        outputs, after = self.run_lstm(x, batch.lengths, state.select(batch.sorted_indices), depth=depth)
-        return Layers(batch, vectors, outputs, directions=names), after.select(batch.unsorted_indices)
+        kernels = self.kernels(vectors, state)
+        with kernels.threads():
+            # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
+            indices = batch.word_indices
+            turned = [indices.gather(1, reading_order(batch, name)).t() for name in names]
+            words = torch.stack(turned)  # (G, T, B)
+            x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
+            start = state.select(batch.sorted_indices)
+            outputs, after = self.run_lstm(x, batch.lengths, start, depth=depth, kernels=kernels)
+            return Layers(batch, vectors, outputs, directions=names), after.select(batch.unsorted_indices)
+
+    def kernels(self, x: Tensor, state: State) -> Kernels:
+        """Those that read x from a state."""
+        return kernels_for(x, [*self.lstm.parameters(), state.h, state.c], name=self.kernel_name)
 
     def run_lstm(
         self,
@@ -154,18 +161,19 @@ class BiLM(nn.Module):
         kernels: Kernels | None = None,
     ) -> tuple[list[Tensor], State]:
         """The outputs (G, T, B, P) of the first `depth` LSTM layers, and the state after them."""
-        kernels = kernels or kernels_for(x, [*self.lstm.parameters(), state.h, state.c], name=self.kernel_name)
+        kernels = kernels or self.kernels(x, state)
         outputs: list[Tensor] = []
         ends: list[HiddenState] = []
-        for number, module in enumerate(self.lstm[:depth]):
-            layer = cast("LstmLayer", module)  # a ModuleList does not tell
-            if dropout > 0:
-                x = drop_out(x, dropout)
-            y, end = layer(x, lengths, (state.h[number], state.c[number]), recurrence=kernels.recurrence)
-            # The skip connection adds the input as it was after dropout.
-            x = x + y if self.config.skip_connections and number > 0 else y
-            outputs.append(x)
-            ends.append(end)
+        with kernels.threads():
+            for number, module in enumerate(self.lstm[:depth]):
+                layer = cast("LstmLayer", module)  # a ModuleList does not tell
+                if dropout > 0:
+                    x = drop_out(x, dropout)
+                y, end = layer(x, lengths, (state.h[number], state.c[number]), recurrence=kernels.recurrence)
+                # The skip connection adds the input as it was after dropout.
+                x = x + y if self.config.skip_connections and number > 0 else y
+                outputs.append(x)
+                ends.append(end)
         untouched = range(len(ends), self.config.lstm_layers)
         after = State(
             torch.stack([h for h, _ in ends] + [state.h[k] for k in untouched]),
