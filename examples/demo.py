@@ -37,7 +37,7 @@ def show_files() -> None:
 
 if __name__ == "__main__":
     embedder = Embedder.from_pretrained()
-    card = embedder.model.card
+    card = embedder.card
     print(f"Elmore, with {card.name}, the model that comes with it.\n{card.description}\n")
     print(f"The {SHOWN} nearest neighbours of a word, among all words of {len(SENTENCES)} sentences:")
     show_meanings(Uses(embedder))

@@ -1,5 +1,5 @@
 // Random shapes through the native kernels, in buffers of exactly the size that `kernels.h` asks for: built with
-// AddressSanitizer and UBSan, any step beyond one is an error. Every reading must also have the same bits with other
+// AddressSanitizer and UBSan, any step beyond one is an error. Every result must also have the same bits with other
 // numbers of threads, and each row the same bits alone.
 //
 //     make fuzz-native
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -28,6 +29,18 @@ std::vector<float> draw_floats(int64_t count, float spread) {
 }
 
 int64_t rounded_up(int64_t count, int64_t size) { return (count + size - 1) / size * size; }
+
+bool same(const std::vector<float> &a, const std::vector<float> &b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+void fail(const char *what, const char *kernel, int number, int64_t rows, int64_t in, int64_t out) {
+    std::printf("%s gives other bits: %s, number %d, %ld rows, %ld to %ld\n", what, kernel, number,
+                static_cast<long>(rows), static_cast<long>(in), static_cast<long>(out));
+    std::exit(1);
+}
+
+int64_t group_of(int number) { return number == ELMORE_FLOAT32 ? 1 : number == ELMORE_BFLOAT16 ? 2 : 4; }
 
 // A packed matrix of random numbers; where they stand in it does not matter here.
 struct Packed {
@@ -68,13 +81,12 @@ struct Case {
     int64_t steps = 0;
     std::vector<float> inputs, h, c;
 
+    int64_t rows() const { return static_cast<int64_t>(lengths.size()); }
+
     struct Result {
         std::vector<float> outputs, h, c;
         bool operator==(const Result &other) const {
             return same(outputs, other.outputs) && same(h, other.h) && same(c, other.c);
-        }
-        static bool same(const std::vector<float> &a, const std::vector<float> &b) {
-            return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
         }
     };
 
@@ -100,7 +112,7 @@ struct Case {
     void check() const {
         const Result together = run(1);
         for (int threads : {2, 3, 7})
-            if (!(run(threads) == together)) fail("another number of threads");
+            if (!(run(threads) == together)) fail("another number of threads", "lstm", number, rows(), layer.vector_dim, layer.cell_dim);
         const int64_t row = draw(0, static_cast<int64_t>(lengths.size()) - 1);
         const int64_t directions = layer.directions, outer = directions * steps;
         Case alone = *this;
@@ -111,19 +123,13 @@ struct Case {
         const Result expected{row_of(together.outputs, outer, layer.vector_dim, row),
                               row_of(together.h, directions, layer.vector_dim, row),
                               row_of(together.c, directions, layer.cell_dim, row)};
-        if (!(alone.run(1) == expected) || !(alone.run(2) == expected)) fail("a row alone");
-    }
-
-    void fail(const char *what) const {
-        std::printf("%s gives other bits: number %d, vector %ld, cells %ld, rows %zu, steps %ld\n", what, number,
-                    static_cast<long>(layer.vector_dim), static_cast<long>(layer.cell_dim), lengths.size(),
-                    static_cast<long>(steps));
-        std::exit(1);
+        if (!(alone.run(1) == expected) || !(alone.run(2) == expected)) 
+            fail("a row alone", "lstm", number, rows(), layer.vector_dim, layer.cell_dim);
     }
 };
 
-void fuzz(int number, int64_t lanes) {
-    const int64_t group = number == ELMORE_FLOAT32 ? 1 : number == ELMORE_BFLOAT16 ? 2 : 4;
+void fuzz_lstm(int number, int64_t lanes) {
+    const int64_t group = group_of(number);
     const bool projected = draw(0, 3) > 0;
     Case drawn;
     drawn.number = number;
@@ -146,6 +152,84 @@ void fuzz(int number, int64_t lanes) {
     drawn.check();
 }
 
+// A dense layer or a highway, over rows that lie apart from each other.
+void fuzz_dense(int number, int64_t lanes) {
+    const bool highway = draw(0, 1);
+    const int64_t depth = draw(1, draw(0, 1) ? 20 : 600), columns = highway ? depth : draw(1, draw(0, 1) ? 20 : 300);
+    const int64_t width = highway ? 2 * rounded_up(columns, 2 * lanes) : rounded_up(columns, 4 * lanes);
+    const Packed packed(number, 1, rounded_up(depth, group_of(number)), width, 1);
+    const std::vector<float> bias = draw_floats(width, 0.5f);
+    const ElmoreDense layer{depth, columns, packed.matrix, bias.data(), highway};
+    const int64_t rows = draw(0, draw(0, 1) ? 10 : 150);
+    // The last row has no more than its own numbers, which only a highway wants filled up.
+    const int64_t filled = highway ? rounded_up(depth, lanes) : depth;
+    const int64_t x_stride = filled + draw(0, 5), out_stride = columns + draw(0, 5);
+    const std::vector<float> x = draw_floats(rows ? (rows - 1) * x_stride + filled : 0, 1.0f);
+    const auto run = [&](const float *from, int64_t count, int threads) {
+        std::vector<float> out(count ? (count - 1) * out_stride + columns : 0);
+        if (elmore_run_dense(number, &layer, from, x_stride, count, out.data(), out_stride, threads) != 0) std::abort();
+        return out;
+    };
+    const char *const kernel = highway ? "highway" : "dense";
+    const std::vector<float> together = run(x.data(), rows, 1);
+    for (int threads : {2, 3, 7})
+        if (!same(run(x.data(), rows, threads), together))
+            fail("another number of threads", kernel, number, rows, depth, columns);
+    if (rows == 0) return;
+    const int64_t row = draw(0, rows - 1);
+    const std::vector<float> own(x.begin() + row * x_stride, x.begin() + row * x_stride + filled);
+    const auto start = together.begin() + row * out_stride;
+    if (!same(run(own.data(), 1, 2), {start, start + columns})) fail("a row alone", kernel, number, rows, depth, columns);
+}
+
+// A character CNN; now and then a character is none of its table's, which must be refused and nothing read.
+void fuzz_characters(int64_t lanes) {
+    const int64_t characters = draw(1, 300), groups = draw(1, 4), words = draw(0, 30);
+    std::vector<int64_t> widths, counts;
+    int64_t longest = 1, columns = 0, chunks = 0, tables = 0;
+    for (int64_t group = 0; group < groups; ++group) {
+        widths.push_back(draw(1, 7));
+        counts.push_back(draw(1, draw(0, 1) ? 20 : 150));
+        longest = std::max(longest, widths.back());
+        columns += counts.back();
+        const int64_t own = rounded_up(counts.back(), 4 * lanes) / (4 * lanes);
+        chunks += own;
+        tables += own * widths.back() * characters * 4 * lanes;
+    }
+    const std::vector<float> table = draw_floats(tables, 0.5f), bias = draw_floats(chunks * 4 * lanes, 0.5f);
+    const ElmoreFilters filters{characters,   groups,      widths.data(),           counts.data(),
+                                table.data(), bias.data(), static_cast<int32_t>(draw(0, 1))};
+    const int64_t length = draw(longest, longest + 20), out_stride = columns + draw(0, 5);
+    std::vector<int64_t> ids(words * length);
+    for (int64_t word = 0; word < words; ++word) {
+        // Most words end in one character over and over: in their padding.
+        const int64_t varied = draw(0, length), padding = draw(0, characters - 1);
+        for (int64_t place = 0; place < length; ++place)
+            ids[word * length + place] = place < varied ? draw(0, characters - 1) : padding;
+    }
+    const auto run = [&](const int64_t *from, int64_t count, int threads, int expected) {
+        std::vector<float> out(count ? (count - 1) * out_stride + columns : 0);
+        if (elmore_pool_characters(&filters, from, count, length, out.data(), out_stride, threads) != expected) std::abort();
+        return out;
+    };
+    const std::vector<float> together = run(ids.data(), words, 1, 0);
+    for (int threads : {2, 3, 7})
+        if (!same(run(ids.data(), words, threads, 0), together))
+            fail("another number of threads", "characters", ELMORE_FLOAT32, words, length, columns);
+    if (words == 0) return;
+    const int64_t word = draw(0, words - 1);
+    const std::vector<int64_t> own(ids.begin() + word * length, ids.begin() + (word + 1) * length);
+    const auto start = together.begin() + word * out_stride;
+    if (!same(run(own.data(), 1, 2, 0), {start, start + columns}))
+        fail("a word alone", "characters", ELMORE_FLOAT32, words, length, columns);
+    const int64_t far = std::numeric_limits<int64_t>::max();
+    for (int64_t strange : {int64_t{-1}, -far - 1, characters, far}) {
+        std::vector<int64_t> broken = ids;
+        broken[draw(0, words * length - 1)] = strange;
+        run(broken.data(), words, 2, 2);
+    }
+}
+
 }  // namespace
 
 int main(int count, char **arguments) {
@@ -158,7 +242,11 @@ int main(int count, char **arguments) {
             continue;
         }
         generator.seed(seed);
-        for (int round = 0; round < rounds; ++round) fuzz(number, lanes);
-        std::printf("number %d: %d random layers, all clean\n", number, rounds);
+        for (int round = 0; round < rounds; ++round) {
+            fuzz_lstm(number, lanes);
+            fuzz_dense(number, lanes);
+            if (number == ELMORE_FLOAT32) fuzz_characters(lanes);
+        }
+        std::printf("number %d: %d random layers of each kind, all clean\n", number, rounds);
     }
 }

@@ -29,6 +29,7 @@ from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError
 from elmore.fields import check_value
+from elmore.formats import Card
 from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.network.layers import Layers
@@ -79,18 +80,18 @@ class Embedder:
     def __init__(self, model: Model, *, compute: ComputeName = DEFAULT_COMPUTE) -> None:
         check_value("compute", compute, ComputeName)
         self.compute = compute
-        self.model = model_computing_in(compute, model)
+        self._model = model_computing_in(compute, model)
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(self.model)
+        self._cache = WordCache(self._model)
         self._check = InputCheck(model.card.text)
 
     def __repr__(self) -> str:
-        name = self.model.card.name or self.model.card.source
+        name = self._model.card.name or self._model.card.source
         device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
         return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers}{device})"
 
     def _repr_html_(self) -> str:
-        config, card = self.model.config, self.model.card
+        config, card = self._model.config, self._model.card
         about = {
             "language": card.text.language,
             "layers": f"{self.num_layers} of {self.dim}",
@@ -112,16 +113,34 @@ class Embedder:
 
         Without a `device` it runs on a GPU, if there is one.
         """
-        return cls(load(name, device=choose_device(device)), compute=compute)
+        embedder = cls(load(name, device=choose_device(device)), compute=compute)
+        # Nobody else has this model, so its weights need not be kept beside what the kernels make of them.
+        embedder._model.network.release_weights()
+        return embedder
+
+    @property
+    def model(self) -> Model:
+        """The model that it reads with, whole; from now on its weights stay beside what the kernels make of them."""
+        self._model.network.release_weights(release=False)
+        return self._model
 
     def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model as a folder that `from_pretrained` reads; over another only with `force=True`."""
         save(self.model, path, force=force)
 
     @property
+    def card(self) -> Card:
+        """What is known of the model beside its numbers."""
+        return self._model.card
+
+    def fingerprint(self) -> str:
+        """A SHA-256 over all that decides the vectors."""
+        return self._model.fingerprint()
+
+    @property
     def device(self) -> torch.device:
         """Where the network runs."""
-        return self.model.device
+        return self._model.device
 
     def to(self, device: str | torch.device) -> Self:
         """Run on this device from now on; a `Model` that this was made of stays where it is.
@@ -130,19 +149,19 @@ class Embedder:
         device(type='cpu')
         """
         if (chosen := choose_device(device)) != self.device:
-            self.model = model_computing_in(self.compute, self.model.to(chosen))
-            self._cache = WordCache(self.model)
+            self._model = model_computing_in(self.compute, self.model.to(chosen))
+            self._cache = WordCache(self._model)
         return self
 
     @property
     def dim(self) -> int:
         """The size of a word's vector."""
-        return self.model.config.dim
+        return self._model.config.dim
 
     @property
     def num_layers(self) -> int:
         """How many layers a word has, the context-free one included: 3 for the published models."""
-        return self.model.config.num_layers
+        return self._model.config.num_layers
 
     def tokenize(self, text: str) -> Tokens:
         """Cut a sentence into words as this model expects them, with their character offsets.
@@ -162,7 +181,7 @@ class Embedder:
         >>> Embedder.from_pretrained("tiny-random").split("Dr. Smith took a bow. Why?")
         ['Dr. Smith took a bow.', 'Why?']
         """
-        return [sentence.text for sentence in split_text(text, style=self.model.card.text, paragraphs=paragraphs)]
+        return [sentence.text for sentence in split_text(text, style=self._model.card.text, paragraphs=paragraphs)]
 
     @overload
     def encode(self, sentences: str, **options: Unpack[_EncodeAndShowArguments]) -> Vectors: ...  # type: ignore[overload-overlap]
@@ -241,7 +260,7 @@ class Embedder:
         allow_forked_process(self.device)
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
-        encoder = SentenceEncoder(self.model, self._cache, choice, dtype=dtype, device=device)
+        encoder = SentenceEncoder(self._model, self._cache, choice, dtype=dtype, device=device)
         items = self._checked(align_sentences(sentences, self.tokenizer, options.token_style))
         if options.carried_rows:
             chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
@@ -316,13 +335,13 @@ class Embedder:
 
     def batch(self, sentences: Iterable[Sentence]) -> Batch:
         """Sentences ready for the network: what `layers` takes."""
-        return self.model.batch([self.words(item, number) for number, item in enumerate(sentences)])
+        return self._model.batch([self.words(item, number) for number, item in enumerate(sentences)])
 
     def layers(self, batch: Batch) -> Layers:
         """All layers of a batch, read from the fixed state, as tensors left on the device."""
-        network = self.model.network
+        network = self._model.network
         with torch.no_grad():
-            return network.read(network.words(batch.inputs), batch, self.model.start.repeat(len(batch)))[0]
+            return network.read(network.words(batch.inputs), batch, self._model.start.repeat(len(batch)))[0]
 
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""

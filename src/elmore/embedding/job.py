@@ -180,7 +180,7 @@ class EmbedJob:
         How bad bytes are met is not among it: those that were read, were read well. Nor are the folder and the date of
         the input; what was read of it is known by its digest.
         """
-        card = embedder.model.card
+        card = embedder.card
         files = [Path(source) for source in self.sources if source != STDIN]
         return {
             "input": [source if source == STDIN else Path(source).name for source in self.sources],
@@ -192,14 +192,14 @@ class EmbedJob:
             "text": asdict(self._style(embedder)),
             "token_style": self.token_style,
             "model": card.name or Path(card.source).name,
-            "model_sha256": embedder.model.fingerprint(),
+            "model_sha256": embedder.fingerprint(),
             "start_state": card.start_state_from or card.start_state,
             "carried_rows": self.encoding.carried_rows,
             "layers": choice.name,
         }
 
     def _style(self, embedder: Embedder) -> TextStyle:
-        style = embedder.model.card.text
+        style = embedder.card.text
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
     def _sentences(self, style: TextStyle, *, after: ReadingPosition, on_read: Callable[[int], None]) -> SentenceStream:

@@ -9,7 +9,6 @@ Every sentence brings something of its owner's along, which comes back beside it
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -18,8 +17,6 @@ from torch import Tensor
 from elmore.embedding.layer_choice import LayerChoice
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputWarning, OutOfMemory
-from elmore.kernels.selection import kernels_for
-from elmore.kernels.torch_threads import torch_on_one_thread
 from elmore.model import Model
 from elmore.network.state import State
 from elmore.text.batch import Batch, bucket_by_length
@@ -88,7 +85,10 @@ class SentenceEncoder:
     def _read(self, sentences: Sequence[Words], state: State) -> tuple[list[Tensor], State]:
         """Read one batch; where it does not fit into memory, its halves."""
         try:
-            with self._threads():
+            with torch.inference_mode():
+                kernels = self.model.network.kernels(self.model.start.h, state)
+            # The passes see to torch's threads themselves; what is done around them is small too.
+            with kernels.threads():
                 with torch.inference_mode():
                     batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
                     vectors = self.cache.vectors(batch.words)
@@ -115,12 +115,6 @@ class SentenceEncoder:
         second, second_state = self._read(sentences[half:], state.select(everyone[half:]))
         joined = State(torch.cat([first_state.h, second_state.h], 2), torch.cat([first_state.c, second_state.c], 2))
         return first + second, joined
-
-    def _threads(self) -> AbstractContextManager[None]:
-        """Where the native kernels run, torch steps back."""
-        network = self.model.network
-        native = kernels_for(self.model.start.h, (), name=network.kernel_name).word_encoding is not None
-        return torch_on_one_thread() if native else nullcontext()
 
     def _apart(self, stacked: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """For each sentence a tensor of its own, so that one that is kept does not keep its whole batch in memory.

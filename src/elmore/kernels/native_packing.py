@@ -27,26 +27,44 @@ class PackedMatrix(NamedTuple):
 def pack_gates(weights: Tensor, number: Number, lanes: int) -> PackedMatrix:
     """(G, K, 4D) the four gates beside each other, so that a panel holds all four of W cells."""
     matrices, rows, gates = weights.shape
-    filled = _filled(weights.reshape(matrices, rows, 4, gates // 4), 3, lanes)
+    filled = fill(weights.reshape(matrices, rows, 4, gates // 4), 3, lanes)
     return _packed(filled.view(matrices, rows, 4, -1, lanes).transpose(2, 3), number)
 
 
 def pack(weights: Tensor, number: Number, lanes: int, *, block: int | None = None) -> PackedMatrix:
     """(G, K, N) as they are. Products with int8 are made block by block of so many rows, all at once by default."""
-    filled = _filled(weights, 2, 4 * lanes)
+    filled = fill(weights, 2, 4 * lanes)
     return _packed(filled.unflatten(2, (-1, 4, lanes)), number, block)  # type: ignore[no-untyped-call]
+
+
+def unpack_gates(packed: PackedMatrix, cells: int) -> Tensor:
+    """What `pack_gates` was given, from panels of float32."""
+    parts = packed.panels.squeeze(-1).permute(0, 2, 3, 1, 4).flatten(3)  # (G, K, 4, D)
+    return parts[..., :cells].flatten(2)
+
+
+def unpack(packed: PackedMatrix, rows: int, columns: int) -> Tensor:
+    """What `pack` was given, from panels of float32."""
+    return packed.panels.squeeze(-1).transpose(1, 2).flatten(2)[:, :rows, :columns].contiguous()
 
 
 def pack_bias(bias: Tensor, lanes: int) -> Tensor:
     """(G, 4D) in the order of the columns that `pack_gates` makes."""
     matrices, gates = bias.shape
-    filled = _filled(bias.float().reshape(matrices, 4, gates // 4), 2, lanes)
+    filled = fill(bias.float().reshape(matrices, 4, gates // 4), 2, lanes)
     return filled.view(matrices, 4, -1, lanes).transpose(1, 2).contiguous()
+
+
+def fill(x: Tensor, dim: int, size: int) -> Tensor:
+    """With zeros behind, up to a multiple of a size."""
+    missing = -x.shape[dim] % size
+    # Even by nothing, pad would copy.
+    return pad(x, (0, 0) * (x.ndim - 1 - dim) + (0, missing)) if missing else x
 
 
 def _packed(panels: Tensor, number: Number, block: int | None = None) -> PackedMatrix:
     """For (G, K, N / 4W, 4, W), which need not lie in that order: it is copied once, since matrices are large."""
-    panels = _filled(panels.float(), 1, number.group)
+    panels = fill(panels.float(), 1, number.group)
     if number is Number.FLOAT32:
         return PackedMatrix(_in_groups(panels, 1))
     if number is Number.BFLOAT16:
@@ -63,10 +81,3 @@ def _in_groups(panels: Tensor, group: int) -> Tensor:
     """(G, N / 4W, K / group, 4, W, group)."""
     matrices, rows, *width = panels.shape
     return panels.reshape(matrices, rows // group, group, *width).permute(0, 3, 1, 4, 5, 2).contiguous()
-
-
-def _filled(x: Tensor, dim: int, size: int) -> Tensor:
-    """With zeros behind, up to a multiple of a size."""
-    missing = -x.shape[dim] % size
-    # Even by nothing, pad would copy.
-    return pad(x, (0, 0) * (x.ndim - 1 - dim) + (0, missing)) if missing else x

@@ -23,8 +23,8 @@ from elmore.kernels.native_library import (
     native_library,
     native_obstacle,
 )
-from elmore.kernels.native_packing import PackedMatrix, pack, pack_bias, pack_gates
-from elmore.kernels.recurrence import HiddenState, LstmWeights, Recurrence
+from elmore.kernels.native_packing import PackedMatrix, fill, pack, pack_bias, pack_gates, unpack, unpack_gates
+from elmore.kernels.recurrence import HiddenState, LstmMatrices, LstmWeights, Recurrence
 
 
 class PreparedLstm(NamedTuple):
@@ -32,14 +32,18 @@ class PreparedLstm(NamedTuple):
 
     number: Number
     layer: Lstm
-    tensors: tuple[PackedMatrix | Tensor | None, ...]
+    input: PackedMatrix
+    recurrent: PackedMatrix
+    projection: PackedMatrix | None
+    bias: Tensor
 
 
 def native_recurrence(number: Number) -> Recurrence:
     """The recurrence that multiplies numbers of this kind; an error says what is missing for it here."""
     if obstacle := native_obstacle(number):
         raise InputError(f"the native kernels for {number.name.lower()} cannot run here: {obstacle}")
-    return Recurrence(partial(prepare, number=number), recur)
+    # Only float32 is kept as it was.
+    return Recurrence(partial(prepare, number=number), recur, restore if number is Number.FLOAT32 else None)
 
 
 def prepare(weights: LstmWeights, dtype: torch.dtype, *, number: Number) -> PreparedLstm:  # noqa: ARG001
@@ -60,7 +64,15 @@ def prepare(weights: LstmWeights, dtype: torch.dtype, *, number: Number) -> Prep
         bias.data_ptr(),
         *clips,
     )
-    return PreparedLstm(number, layer, (own_input, recurrent, projection, bias))
+    return PreparedLstm(number, layer, own_input, recurrent, projection, bias)
+
+
+def restore(prepared: PreparedLstm) -> LstmMatrices:
+    """The matrices that were packed as float32."""
+    vector_dim, cell_dim = prepared.layer.vector_dim, prepared.layer.cell_dim
+    own_input, recurrent = (unpack_gates(part, cell_dim) for part in (prepared.input, prepared.recurrent))
+    projection = None if prepared.projection is None else unpack(prepared.projection, cell_dim, vector_dim)
+    return LstmMatrices(own_input, recurrent, projection)
 
 
 def recur(
@@ -85,8 +97,7 @@ def recur(
 
 def _pack_projection(projection: Tensor, number: Number, lanes: int) -> PackedMatrix:  # (G, D, P)
     # As many rows as the gates have cells, which are filled up to whole vectors.
-    filled = torch.nn.functional.pad(projection, (0, 0, 0, -projection.shape[1] % lanes))
-    return pack(filled, number, lanes, block=CELLS_AT_ONCE)
+    return pack(fill(projection, 1, lanes), number, lanes, block=CELLS_AT_ONCE)
 
 
 def _library() -> NativeLibrary:

@@ -37,6 +37,14 @@ class LstmWeights(NamedTuple):
     clips: Clips
 
 
+class LstmMatrices(NamedTuple):
+    """The large ones among the weights of a layer."""
+
+    input: Tensor
+    recurrent: Tensor
+    projection: Tensor | None
+
+
 class Recurrence(NamedTuple):
     """A way to run a layer: in which form it wants the weights, and how it reads.
 
@@ -46,10 +54,13 @@ class Recurrence(NamedTuple):
     `run(prepared, inputs, lengths, state)` reads every row to its own end. Inputs are (G, T, B, P), each direction in
     its own reading order, finite even beyond a row's end; lengths (B,) never rise. It returns all outputs (G, T, B, P),
     zero beyond a row's end, and the state after each row's last step.
+
+    `restore(prepared)` gives the matrices back as they were, to the bit, where the prepared form has all of them.
     """
 
     prepare: Callable[[LstmWeights, torch.dtype], Any]
     run: Callable[[Any, Tensor, Sequence[int], HiddenState], tuple[Tensor, HiddenState]]
+    restore: Callable[[Any], LstmMatrices] | None = None
 
 
 def rows_at_each_step(lengths: Sequence[int], steps: int) -> list[int]:

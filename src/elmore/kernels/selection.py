@@ -15,6 +15,7 @@ All of them give the same numbers, but for rounding, and the same gradients; tes
 
 import importlib.util
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from elmore.kernels.native_recurrence import native_recurrence
 from elmore.kernels.native_word_encoding import native_word_encoding
 from elmore.kernels.recurrence import Recurrence
 from elmore.kernels.softmax import SoftmaxKernel, softmax_
+from elmore.kernels.torch_threads import torch_on_one_thread
 from elmore.kernels.word_encoding import WordEncoding
 
 # Triton's kernels compute in float32, and would take from float64 what it is there for.
@@ -51,6 +53,10 @@ class Kernels(NamedTuple):
     pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
     softmax: SoftmaxKernel  # as in `softmax`
     word_encoding: WordEncoding | None = None  # for all of a word encoder, and not its character CNN alone
+
+    def threads(self) -> AbstractContextManager[None]:
+        """Around a pass: where the native kernels run, torch steps back."""
+        return torch_on_one_thread() if self.name in NATIVE_NUMBERS else nullcontext()
 
 
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:

@@ -8,6 +8,7 @@ W distinct words, G directions, B sentences, T positions (boundaries included), 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn.functional import dropout as drop_out
 from elmore.config import ModelConfig
 from elmore.errors import InputError
 from elmore.kernels.autocast import compute_dtype
-from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrence
+from elmore.kernels.recurrence import Clips, HiddenState, LstmMatrices, LstmWeights, Recurrence
 from elmore.kernels.selection import Kernels, kernels_for
 from elmore.network.layers import Layers, reading_order
 from elmore.network.state import State
@@ -38,6 +39,7 @@ class LstmLayer(nn.Module):
         self.projection = nn.Parameter(torch.empty(directions, cell, vector)) if config.lstm_projection else None
         self.forget_bias = config.forget_bias
         self.clips = Clips(config.cell_clip, config.projection_clip)
+        self.releases_weights = False  # once they are prepared, where they can be had back from that
         self._prepared = PreparedWeights()
 
     def forward(
@@ -47,22 +49,49 @@ class LstmLayer(nn.Module):
 
     def weights(self) -> LstmWeights:
         """As the recurrence reads them, the forget bias added."""
+        self.restore_weights()
         i, j, f, o = self.bias.chunk(4, dim=-1)
         bias = torch.cat([i, j, f + self.forget_bias, o], dim=-1)
         return LstmWeights(self.input, self.recurrent, bias, self.projection, self.clips)
 
     def prepared(self, recurrence: Recurrence, dtype: torch.dtype) -> Any:
         """The weights in the form a recurrence wants, made once and made again when they have changed."""
-        return self._prepared.of(self, (recurrence.prepare, dtype), lambda: recurrence.prepare(self.weights(), dtype))
+        restore = recurrence.restore
+        return self._prepared.of(
+            self,
+            (recurrence.prepare, dtype),
+            lambda: recurrence.prepare(self.weights(), dtype),
+            release=[name for name in LstmMatrices._fields if getattr(self, name) is not None],
+            restore=partial(_restored, restore) if restore is not None and self.releases_weights else None,
+        )
+
+    def restore_weights(self) -> None:
+        """Have the weights back that were let go when they were prepared."""
+        self._prepared.restore(self)
 
     def train(self, mode: bool = True) -> "LstmLayer":
+        self.restore_weights()
         self._prepared.forget()
         return super().train(mode)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "LstmLayer":
+        self.restore_weights()
         self._prepared.forget()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        self.restore_weights()
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy, or another process, is made of."""
+        self.restore_weights()
+        return self.__dict__
+
+
+def _restored(restore: Callable[[Any], LstmMatrices], prepared: Any) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in restore(prepared)._asdict().items() if tensor is not None}
 
 
 class BiLM(nn.Module):
@@ -82,6 +111,18 @@ class BiLM(nn.Module):
         """Run the kernels of this name from now on, such as "reference"; None leaves the choice to the network."""
         self.kernel_name = self.words.kernel_name = name
 
+    def release_weights(self, *, release: bool = True) -> None:
+        """Let the LSTM layers give up their weights for what a kernel makes of them, where it can give them back.
+
+        For who only reads: it halves their memory. What needs them, such as `state_dict`, `train` or a pass by other
+        kernels, brings them back; who looks at the parameters themselves takes them back first, with `release=False`.
+        """
+        for module in self.lstm:
+            layer = cast("LstmLayer", module)
+            layer.releases_weights = release
+            if not release:
+                layer.restore_weights()
+
     def forward(self, batch: Batch, state: State, *, depth: int | None = None) -> tuple[Layers, State]:
         """Read the batch, starting from a state whose rows stand in the caller's order."""
         return self.read(self.words(batch.inputs), batch, state, depth=depth)
@@ -94,13 +135,20 @@ class BiLM(nn.Module):
                 "repeat one row for all with state.repeat(n), or take as many as there are with state.first(n)"
             )
         names = self.config.direction_names
-        # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
-        indices = batch.word_indices
-        turned = [indices.gather(1, reading_order(batch, name)).t() for name in names]
-        words = torch.stack(turned)  # (G, T, B)
-        x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
-        outputs, after = self.run_lstm(x, batch.lengths, state.select(batch.sorted_indices), depth=depth)
-        return Layers(batch, vectors, outputs, directions=names), after.select(batch.unsorted_indices)
+        kernels = self.kernels(vectors, state)
+        with kernels.threads():
+            # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
+            indices = batch.word_indices
+            turned = [indices.gather(1, reading_order(batch, name)).t() for name in names]
+            words = torch.stack(turned)  # (G, T, B)
+            x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
+            start = state.select(batch.sorted_indices)
+            outputs, after = self.run_lstm(x, batch.lengths, start, depth=depth, kernels=kernels)
+            return Layers(batch, vectors, outputs, directions=names), after.select(batch.unsorted_indices)
+
+    def kernels(self, x: Tensor, state: State) -> Kernels:
+        """Those that read x from a state."""
+        return kernels_for(x, [*self.lstm.parameters(), state.h, state.c], name=self.kernel_name)
 
     def run_lstm(
         self,
@@ -113,18 +161,19 @@ class BiLM(nn.Module):
         kernels: Kernels | None = None,
     ) -> tuple[list[Tensor], State]:
         """The outputs (G, T, B, P) of the first `depth` LSTM layers, and the state after them."""
-        kernels = kernels or kernels_for(x, [*self.lstm.parameters(), state.h, state.c], name=self.kernel_name)
+        kernels = kernels or self.kernels(x, state)
         outputs: list[Tensor] = []
         ends: list[HiddenState] = []
-        for number, module in enumerate(self.lstm[:depth]):
-            layer = cast("LstmLayer", module)  # a ModuleList does not tell
-            if dropout > 0:
-                x = drop_out(x, dropout)
-            y, end = layer(x, lengths, (state.h[number], state.c[number]), recurrence=kernels.recurrence)
-            # The skip connection adds the input as it was after dropout.
-            x = x + y if self.config.skip_connections and number > 0 else y
-            outputs.append(x)
-            ends.append(end)
+        with kernels.threads():
+            for number, module in enumerate(self.lstm[:depth]):
+                layer = cast("LstmLayer", module)  # a ModuleList does not tell
+                if dropout > 0:
+                    x = drop_out(x, dropout)
+                y, end = layer(x, lengths, (state.h[number], state.c[number]), recurrence=kernels.recurrence)
+                # The skip connection adds the input as it was after dropout.
+                x = x + y if self.config.skip_connections and number > 0 else y
+                outputs.append(x)
+                ends.append(end)
         untouched = range(len(ends), self.config.lstm_layers)
         after = State(
             torch.stack([h for h, _ in ends] + [state.h[k] for k in untouched]),

@@ -60,8 +60,9 @@ class WordEncoder(nn.Module):
     def forward(self, inputs: WordInputs, *, kernels: Kernels | None = None) -> Tensor:  # W words -> (W, P)
         kernels = kernels or self._kernels()
         if encoding := kernels.word_encoding:
-            prepared = self._prepared.of(self, encoding.prepare, lambda: encoding.prepare(self.weights()))
-            return encoding.run(prepared, inputs.character_ids, inputs.word_ids)
+            with kernels.threads():
+                prepared = self._prepared.of(self, encoding.prepare, lambda: encoding.prepare(self.weights()))
+                return encoding.run(prepared, inputs.character_ids, inputs.word_ids)
         features = []
         if self.table is not None:
             assert inputs.word_ids is not None

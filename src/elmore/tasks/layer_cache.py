@@ -80,12 +80,12 @@ class LayerCache:
 
     def __init__(self, reader: LayerReader, folder: Path, *, bound: int = DEFAULT_BOUND) -> None:
         self._reader = reader
-        model, options = reader.embedder.model, reader.options
-        about = f"{model.fingerprint()} {options.token_style} {options.dtype}"
+        embedder, options = reader.embedder, reader.options
+        about = f"{embedder.fingerprint()} {options.token_style} {options.dtype}"
         self._folder = folder / hashlib.blake2b(about.encode(), digest_size=DIGEST_BYTES).hexdigest()
         self._bound = bound  # bytes of all parts
         self._dtype = np.dtype(str(options.dtype))
-        self._token_shape = (model.config.num_layers, model.config.dim)
+        self._token_shape = (embedder.num_layers, embedder.dim)
         self._places: dict[bytes, tuple[NDArray[np.floating], int, int]] = {}
         self._opened: set[str] = set()
         self._has_warned = False

@@ -69,7 +69,15 @@ def _load(container: Container, name: str) -> dict[str, Tensor]:
         if path is None:
             return load(container.read(name))
         with safe_open(path, framework="pt") as file:
-            # Copied, because what it gives changes when the file does.
-            return {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (no mapping)
+            keys = list(file.keys())
+        return {key: _read_tensor(path, key) for key in keys}
     except SafetensorError as error:
         raise FormatError(f"damaged, or no safetensors file ({error}); fetch it again") from None
+
+
+def _read_tensor(path: Path, key: str) -> Tensor:
+    # Opened for each one: what is read of a file stays in memory until it is closed: all of it twice.
+    with safe_open(path, framework="pt") as file:
+        tensor: Tensor = file.get_tensor(key)
+        # Copied, because what it gives changes when the file does.
+        return tensor.clone()

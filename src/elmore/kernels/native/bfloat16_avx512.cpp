@@ -10,6 +10,7 @@ namespace elmore::bfloat16_avx512 {
 #include "tiles.h"
 #include "bfloat16.h"
 #include "lstm.h"
+#include "lstm_pieces.h"
 #include "dense.h"
 }  // namespace elmore::bfloat16_avx512
 

@@ -10,6 +10,7 @@ namespace elmore::float32_avx512 {
 #include "tiles.h"
 #include "float32.h"
 #include "lstm.h"
+#include "lstm_pieces.h"
 #include "dense.h"
 #include "character_cnn.h"
 }  // namespace elmore::float32_avx512

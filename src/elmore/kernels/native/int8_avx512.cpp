@@ -10,6 +10,7 @@ namespace elmore::int8_avx512 {
 #include "tiles.h"
 #include "int8.h"
 #include "lstm.h"
+#include "lstm_pieces.h"
 #include "dense.h"
 }  // namespace elmore::int8_avx512
 
