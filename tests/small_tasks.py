@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from elmore.tasks.events import Event
+from elmore.tasks.readers.conll2012 import argument_cells
+from elmore.tasks.tag_schemes import lenient_spans
 from elmore.tasks.train_model import train
 
 NAMES = [
@@ -19,6 +21,13 @@ LABELED = [
     ("so bad", "bad"),
 ]
 TREES = ["(3 (2 It) (4 (2 works) (3 (3 very) (4 well))))", "(1 (2 It) (0 (2 fails) (1 (1 very) (0 badly))))"]
+# Words, what each is to the predicate, and the lemma of the one that is it.
+ROLES = [
+    ["John/B-ARG0/-", "gave/B-V/give", "Mary/B-ARG2/-", "a/B-ARG1/-", "book/I-ARG1/-", "./O/-"],
+    ["Mary/B-ARG0/-", "sleeps/B-V/sleep", "in/B-ARGM-LOC/-", "Paris/I-ARGM-LOC/-", "./O/-"],
+    ["A/B-ARG1/-", "book/I-ARG1/-", "came/B-V/come", "that/B-C-ARG1/-", "slept/I-C-ARG1/-", "./O/-"],
+    ["In/O/-", "Paris/O/-", "./O/-"],
+]
 
 TAGGER = {"task.hidden": [12], "task.dropout": 0.1, "words.character_filters": 8}
 CLASSIFIER = {
@@ -37,6 +46,18 @@ SMALL: dict[str, dict[str, Any]] = {
     "pos": TAGGER,
     "sentiment": {**CLASSIFIER, "task.shortest_phrase": 1},
     "classify": CLASSIFIER,
+    "srl": {
+        "training.optimizer": "adam",
+        "training.clip": 5.0,
+        "training.epochs": 10,
+        "training.min_epoch_steps": 30,
+        "training.patience": 2,
+        "task.hidden": 16,
+        "task.layers": 2,
+        "task.dropout": 0.0,
+        "task.predicate_dim": 8,
+        "task.predicate_hidden": [8],
+    },
 }
 TRAINING = {
     "words.min_count": 1,
@@ -51,6 +72,7 @@ WITH_ELMO = {"elmo.model": "tiny-random", "elmo.dropout": 0.1}
 def write_data(folder: Path) -> dict[str, Path]:
     """A file for each task."""
     files = {"ner": "names.conll", "pos": "tags.conllu", "sentiment": "trees.txt", "classify": "texts.tsv"}
+    files["srl"] = "roles.conll"
     paths = {task: folder / name for task, name in files.items()}
     rows = [[tuple(pair.rsplit("/", 1)) for pair in sentence] for sentence in NAMES]
     paths["ner"].write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in row) for row in rows))
@@ -59,7 +81,25 @@ def write_data(folder: Path) -> dict[str, Path]:
     )
     paths["sentiment"].write_text("".join(f"{tree}\n" for tree in TREES))
     paths["classify"].write_text("".join(f"{text}\t{label}\n" for text, label in LABELED))
+    paths["srl"].write_text(
+        "#begin document (small); part 000\n"
+        + "\n".join("".join(map(_proposition_row, *_role_columns(sentence))) for sentence in ROLES)
+        + "\n#end document\n"
+    )
     return paths
+
+
+def _role_columns(sentence: list[str]) -> tuple[list[str], list[str], list[list[str]]]:
+    """Words, lemmas, and the columns of arguments."""
+    words, tags, lemmas = zip(*(cell.split("/") for cell in sentence), strict=True)
+    has_predicate = any(lemma != "-" for lemma in lemmas)
+    cells = argument_cells(lenient_spans(tags), len(tags))
+    return list(words), list(lemmas), [[cell] if has_predicate else [] for cell in cells]
+
+
+def _proposition_row(word: str, lemma: str, arguments: list[str]) -> str:
+    known = ["small", "0", "0", word, "-", "*", lemma, "-" if lemma == "-" else "01", "-", "-", "*"]
+    return "\t".join([*known, *arguments, "-"]) + "\n"
 
 
 def _conllu(number: int, word: str) -> str:

@@ -7,11 +7,12 @@ from elmore.tasks.classify import CLASSIFY
 from elmore.tasks.ner import NER
 from elmore.tasks.pos import POS
 from elmore.tasks.sentiment import SENTIMENT
+from elmore.tasks.srl import SRL
 from elmore.tasks.task import Task
 from elmore.tasks.wic import WIC
 from elmore.tasks.wsd import WSD
 
-TASKS: dict[str, Task[Any, Any]] = {task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC)}
+TASKS: dict[str, Task[Any, Any]] = {task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, SRL)}
 
 
 def find_task(name: str) -> Task[Any, Any]:

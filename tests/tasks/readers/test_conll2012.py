@@ -105,6 +105,13 @@ def changed(number: int, column: int, cell: str) -> list[str]:
     return ["\t".join(cells) for cells in rows]
 
 
+def read_all(path: Path) -> None:
+    for document in read_conll2012(path):
+        for sentence in document.sentences:
+            propositions(sentence)
+            mentions(sentence)
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
@@ -129,10 +136,7 @@ def changed(number: int, column: int, cell: str) -> list[str]:
 def test_a_malformed_line_is_named(rows, told, tmp_path):
     path = write(tmp_path / "a.conll", rows)
     with pytest.raises(InputError, match=told) as caught:
-        for document in read_conll2012(path):
-            for sentence in document.sentences:
-                propositions(sentence)
-                mentions(sentence)
+        read_all(path)
     assert str(caught.value).startswith(f"{path}, ")
 
 

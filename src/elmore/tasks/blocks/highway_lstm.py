@@ -58,7 +58,7 @@ class HighwayLstmLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(GATES * hidden))
         with torch.no_grad():
             for weight in (self.input_weight, self.recurrent_weight):
-                for gate in weight.split(hidden):
+                for gate in torch.split(weight, hidden):
                     nn.init.orthogonal_(gate)
             self.bias[3 * hidden : 4 * hidden] = 1
 

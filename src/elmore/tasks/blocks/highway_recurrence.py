@@ -30,7 +30,8 @@ def reference_recurrence(
     """The outputs of all tokens, from the products W x + b and V x; `kept` is what h is multiplied by in training."""
     h = c = products.new_zeros(batch_sizes[0] if batch_sizes else 0, carried.shape[1])
     outputs = []
-    for product, carry in zip(products.split(list(batch_sizes)), carried.split(list(batch_sizes)), strict=True):
+    sizes = list(batch_sizes)
+    for product, carry in zip(torch.split(products, sizes), torch.split(carried, sizes), strict=True):
         rows = len(product)
         o, t, i, f, g = (product + h[:rows] @ recurrent.t()).chunk(GATES, dim=1)
         c = f.sigmoid() * c[:rows] + i.sigmoid() * g.tanh()
