@@ -170,3 +170,19 @@ def test_a_column_leaves_the_verb_out_where_an_argument_holds_it():
     offsets = [(0, 2), (3, 5), (6, 8)]
     assert _column(Predicate("bb", 3, 5, (Argument("aa bb", "ARG1", 0, 5),)), offsets) == ["(ARG1*", "*)", "*"]
     assert _column(Predicate("bb", 3, 5, (Argument("aa", "ARG1", 0, 2),)), offsets) == ["(ARG1*)", "(V*)", "*"]
+
+
+def test_a_sentence_is_read_for_each_of_its_predicates(model):
+    network, maker = model.assembled.model, model.assembled.maker
+    network.eval()
+    [inputs] = maker.batch([RoleExample(["In", "Paris"]), RoleExample(["Mary", "sleeps", "gave"])]).inputs
+    vectors = network.embedder(inputs)
+    asked = [(1, 1), (0, 0), (1, 2)]
+    found = network._chances(vectors, asked, inputs.lengths)
+    for (row, token), chances in zip(asked, found, strict=True):
+        length = inputs.lengths[row]
+        flags = network.is_predicate.weight[[int(place == token) for place in range(length)]]
+        x = torch.cat([vectors.input[row, :length], flags], dim=1)
+        expected = network.output(network.encoder(x[None], [length]))[0].log_softmax(dim=1)
+        torch.testing.assert_close(chances[:length], expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(found[0], found[2])
