@@ -28,6 +28,15 @@ ROLES = [
     ["A/B-ARG1/-", "book/I-ARG1/-", "came/B-V/come", "that/B-C-ARG1/-", "slept/I-C-ARG1/-", "./O/-"],
     ["In/O/-", "Paris/O/-", "./O/-"],
 ]
+# Words, and what of CoNLL-2012's last column stands at each.
+COREFERENCE = [
+    [
+        ["John/(0)", "saw/-", "Mary/(1)", "./-"],
+        ["She/(1)", "likes/-", "his/(2|(0)", "dog/2)", "./-"],
+        ["It/(2)", "barks/-", "./-"],
+    ],
+    [["Paris/(3)", "is/-", "old/-", "./-"], ["Mary/(1)", "likes/-", "it/(3)", "./-"]],
+]
 
 TAGGER = {"task.hidden": [12], "task.dropout": 0.1, "words.character_filters": 8}
 CLASSIFIER = {
@@ -58,6 +67,20 @@ SMALL: dict[str, dict[str, Any]] = {
         "task.predicate_dim": 8,
         "task.predicate_hidden": [8],
     },
+    "coref": {
+        "training.batch_size": 1,
+        "training.min_epoch_steps": 30,
+        "training.epochs": 10,
+        "training.patience": 2,
+        "training.learning_rate": 0.01,
+        "task.hidden": 12,
+        "task.scorer_hidden": [16],
+        "task.feature_dim": 4,
+        "task.lexical_dropout": 0.0,
+        "task.dropout": 0.0,
+        "task.max_width": 2,
+        "task.spans_per_word": 2.0,  # all: of so few, chance would leave out what is to be learnt
+    },
 }
 TRAINING = {
     "words.min_count": 1,
@@ -72,7 +95,7 @@ WITH_ELMO = {"elmo.model": "tiny-random", "elmo.dropout": 0.1}
 def write_data(folder: Path) -> dict[str, Path]:
     """A file for each task."""
     files = {"ner": "names.conll", "pos": "tags.conllu", "sentiment": "trees.txt", "classify": "texts.tsv"}
-    files["srl"] = "roles.conll"
+    files |= {"srl": "roles.conll", "coref": "clusters.conll"}
     paths = {task: folder / name for task, name in files.items()}
     rows = [[tuple(pair.rsplit("/", 1)) for pair in sentence] for sentence in NAMES]
     paths["ner"].write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in row) for row in rows))
@@ -86,7 +109,15 @@ def write_data(folder: Path) -> dict[str, Path]:
         + "\n".join("".join(map(_proposition_row, *_role_columns(sentence))) for sentence in ROLES)
         + "\n#end document\n"
     )
+    paths["coref"].write_text("".join(map(_coref_document, COREFERENCE)))
     return paths
+
+
+def _coref_document(sentences: list[list[str]]) -> str:
+    rows = [["small\t0\t0\t" + "\t-\t*\t-\t-\t-\t-\t*\t".join(cell.split("/")) for cell in one] for one in sentences]
+    return "\n".join(
+        ["#begin document (small); part 000", *(line for one in rows for line in [*one, ""]), "#end document\n"]
+    )
 
 
 def _role_columns(sentence: list[str]) -> tuple[list[str], list[str], list[list[str]]]:

@@ -11,6 +11,7 @@ import small_senses
 import small_tasks
 from elmore.tasks import find_model
 from elmore.tasks.table import TASKS
+from elmore.tasks.trained_model import load
 from small_senses import SENTENCES, write_index, write_wsd
 
 PAIRS = [
@@ -29,6 +30,7 @@ LINES = {
     "wsd": "The actors took a [bow|bow|NOUN].",
     "wic": "I sat on the [bank].\tThe [bank] is closed.",
     "srl": SENTENCE,
+    "coref": SENTENCE,
 }
 IN_COLUMNS = {"srl"}
 PLACED = ("entities", "senses", "predicates")  # what has places in a text
@@ -71,8 +73,8 @@ def predicted(elmore, models, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_labels_the_lines_of_standard_input(task, predicted):
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if not task.reads_documents])
+def test_every_task_of_single_texts_labels_the_lines_of_standard_input(task, predicted):
     ended = predicted(task, f"{LINES[task]}\n\n{LINES[task]}\n")
     assert (ended.code, ended.err) == (0, "")
     half = len(ended.out) // 2
@@ -84,6 +86,22 @@ def test_every_task_labels_the_lines_of_standard_input(task, predicted):
     for record in [*told, *(record for name in PLACED for record in told[0].get(name, []))]:
         if "start" in record:
             assert told[0]["text"][record["start"] : record["end"]] == record["text"]
+
+
+def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predicted, tmp_path):
+    texts = ["John saw Mary.\nShe likes his dog.\n", "Paris is old. Mary likes it."]
+    results = load(models["coref"], device="cpu").predict([text.removesuffix("\n") for text in texts])
+    assert [len(result.clusters) for result in results] == [2, 1]
+    ended = predicted("coref", texts[0])
+    assert (ended.code, ended.out, ended.err) == (0, f"{results[0]}\n", "")
+    files = [tmp_path / f"{number}.txt" for number in range(2)]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    ended = elmore("predict", models["coref"], *files, "--json", "--device", "cpu")
+    told = [json.loads(line) for line in ended.out.splitlines()]
+    assert [[[one["text"] for one in cluster] for cluster in each["clusters"]] for each in told] == [
+        [[one.text for one in cluster] for cluster in each.clusters] for each in results
+    ]
 
 
 def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):

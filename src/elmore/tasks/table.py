@@ -4,6 +4,7 @@ from typing import Any
 
 from elmore.errors import InputError
 from elmore.tasks.classify import CLASSIFY
+from elmore.tasks.coref import COREF
 from elmore.tasks.ner import NER
 from elmore.tasks.pos import POS
 from elmore.tasks.sentiment import SENTIMENT
@@ -12,7 +13,7 @@ from elmore.tasks.task import Task
 from elmore.tasks.wic import WIC
 from elmore.tasks.wsd import WSD
 
-TASKS: dict[str, Task[Any, Any]] = {task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, SRL)}
+TASKS: dict[str, Task[Any, Any]] = {task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, SRL, COREF)}
 
 
 def find_task(name: str) -> Task[Any, Any]:
