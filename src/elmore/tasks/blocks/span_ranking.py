@@ -125,7 +125,7 @@ class SpanRanker(nn.Module):
 
 
 class PairScorer(nn.Module):
-    """A feed-forward network over [g_i; g_j; g_i * g_j; distance], for each i and all of its antecedents j.
+    """A feed-forward network over [g_i; g_j; g_i * g_j; distance], for each i and its antecedents j, the nearest first.
 
     What its first layer makes of single spans is made once for each, and not once for each pair.
     """
@@ -145,7 +145,7 @@ class PairScorer(nn.Module):
         from_other = nn.functional.linear(g, other)
         from_distance = nn.functional.linear(distance, far)
 
-        def score(rows: Tensor, before: Tensor) -> Tensor:  # (rows,), (rows, A) -> (rows, A)
+        def score(rows: Tensor, before: Tensor, from_distance: Tensor) -> Tensor:  # (rows,), (rows, A) -> (rows, A)
             products = nn.functional.embedding(rows, g).unsqueeze(1) * nn.functional.embedding(before, g)
             x = nn.functional.linear(products, product) + nn.functional.embedding(before, from_other)
             x = x + nn.functional.embedding(rows, from_own).unsqueeze(1) + from_distance
@@ -153,12 +153,13 @@ class PairScorer(nn.Module):
             return found
 
         scores = []
-        for rows in torch.split(torch.arange(len(g), device=g.device), ROWS_AT_ONCE):
-            before = antecedents.index_select(0, rows)
-            if torch.is_grad_enabled():
-                scores.append(checkpoint(score, rows, before, use_reentrant=False))
-            else:
-                scores.append(score(rows, before))
+        for rows in torch.split(torch.arange(len(g)), ROWS_AT_ONCE):
+            # The last of these spans has as many before it as its number says; further ones nobody has.
+            most = min(int(rows[-1]), antecedents.shape[1])
+            before = antecedents[rows[0] : rows[-1] + 1, :most]
+            some = (rows.to(g.device), before, from_distance[:most])
+            found = checkpoint(score, *some, use_reentrant=False) if torch.is_grad_enabled() else score(*some)
+            scores.append(nn.functional.pad(found, (0, antecedents.shape[1] - most)))
         return torch.cat(scores)
 
 
