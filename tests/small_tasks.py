@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from elmore.tasks.events import Event
+from elmore.tasks.readers.conll2012 import argument_cells
+from elmore.tasks.tag_schemes import lenient_spans
 from elmore.tasks.train_model import train
 
 NAMES = [
@@ -30,6 +32,22 @@ PAIRS = [
 PARAGRAPHS = [
     ("John lives in New York. Mary doesn't.", {"Who lives in New York?": "John", "Where does John live?": "New York"}),
     ("In Paris, Mary Ann met Bob.", {"Who met Bob?": "Mary Ann", "Where did Mary meet Bob?": "Paris"}),
+]
+# Words, what each is to the predicate, and the lemma of the one that is it.
+ROLES = [
+    ["John/B-ARG0/-", "gave/B-V/give", "Mary/B-ARG2/-", "a/B-ARG1/-", "book/I-ARG1/-", "./O/-"],
+    ["Mary/B-ARG0/-", "sleeps/B-V/sleep", "in/B-ARGM-LOC/-", "Paris/I-ARGM-LOC/-", "./O/-"],
+    ["A/B-ARG1/-", "book/I-ARG1/-", "came/B-V/come", "that/B-C-ARG1/-", "slept/I-C-ARG1/-", "./O/-"],
+    ["In/O/-", "Paris/O/-", "./O/-"],
+]
+# Words, and what of CoNLL-2012's last column stands at each.
+COREFERENCE = [
+    [
+        ["John/(0)", "saw/-", "Mary/(1)", "./-"],
+        ["She/(1)", "likes/-", "his/(2|(0)", "dog/2)", "./-"],
+        ["It/(2)", "barks/-", "./-"],
+    ],
+    [["Paris/(3)", "is/-", "old/-", "./-"], ["Mary/(1)", "likes/-", "it/(3)", "./-"]],
 ]
 
 TAGGER = {"task.hidden": [12], "task.dropout": 0.1, "words.character_filters": 8}
@@ -68,6 +86,32 @@ SMALL: dict[str, dict[str, Any]] = {
         "training.epochs": 40,
         "training.patience": 20,
     },
+    "srl": {
+        "training.optimizer": "adam",
+        "training.clip": 5.0,
+        "training.epochs": 10,
+        "training.min_epoch_steps": 30,
+        "training.patience": 2,
+        "task.hidden": 16,
+        "task.layers": 2,
+        "task.dropout": 0.0,
+        "task.predicate_dim": 8,
+        "task.predicate_hidden": [8],
+    },
+    "coref": {
+        "training.batch_size": 1,
+        "training.min_epoch_steps": 30,
+        "training.epochs": 10,
+        "training.patience": 2,
+        "training.learning_rate": 0.01,
+        "task.hidden": 12,
+        "task.scorer_hidden": [16],
+        "task.feature_dim": 4,
+        "task.lexical_dropout": 0.0,
+        "task.dropout": 0.0,
+        "task.max_width": 2,
+        "task.spans_per_word": 2.0,  # all: of so few, chance would leave out what is to be learnt
+    },
 }
 TRAINING = {
     "words.min_count": 1,
@@ -83,6 +127,7 @@ def write_data(folder: Path) -> dict[str, Path]:
     """A file for each task."""
     files = {"ner": "names.conll", "pos": "tags.conllu", "sentiment": "trees.txt", "classify": "texts.tsv"}
     files |= {"entailment": "snli.jsonl", "squad": "squad.json"}
+    files |= {"srl": "roles.conll", "coref": "clusters.conll"}
     paths = {task: folder / name for task, name in files.items()}
     rows = [[tuple(pair.rsplit("/", 1)) for pair in sentence] for sentence in NAMES]
     paths["ner"].write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in row) for row in rows))
@@ -93,6 +138,12 @@ def write_data(folder: Path) -> dict[str, Path]:
     paths["classify"].write_text("".join(f"{text}\t{label}\n" for text, label in LABELED))
     paths["entailment"].write_text("".join(f"{_snli(*pair)}\n" for pair in PAIRS))
     paths["squad"].write_text(json.dumps({"version": "1.1", "data": [{"title": "People", "paragraphs": squad()}]}))
+    paths["srl"].write_text(
+        "#begin document (small); part 000\n"
+        + "\n".join("".join(map(_proposition_row, *_role_columns(sentence))) for sentence in ROLES)
+        + "\n#end document\n"
+    )
+    paths["coref"].write_text("".join(map(_coref_document, COREFERENCE)))
     return paths
 
 
@@ -114,6 +165,26 @@ def squad() -> list[dict[str, Any]]:
 
 def _snli(premise: str, hypothesis: str, label: str) -> str:
     return json.dumps({"sentence1": premise, "sentence2": hypothesis, "gold_label": label, "annotator_labels": [label]})
+
+
+def _coref_document(sentences: list[list[str]]) -> str:
+    rows = [["small\t0\t0\t" + "\t-\t*\t-\t-\t-\t-\t*\t".join(cell.split("/")) for cell in one] for one in sentences]
+    return "\n".join(
+        ["#begin document (small); part 000", *(line for one in rows for line in [*one, ""]), "#end document\n"]
+    )
+
+
+def _role_columns(sentence: list[str]) -> tuple[list[str], list[str], list[list[str]]]:
+    """Words, lemmas, and the columns of arguments."""
+    words, tags, lemmas = zip(*(cell.split("/") for cell in sentence), strict=True)
+    has_predicate = any(lemma != "-" for lemma in lemmas)
+    cells = argument_cells(lenient_spans(tags), len(tags))
+    return list(words), list(lemmas), [[cell] if has_predicate else [] for cell in cells]
+
+
+def _proposition_row(word: str, lemma: str, arguments: list[str]) -> str:
+    known = ["small", "0", "0", word, "-", "*", lemma, "-" if lemma == "-" else "01", "-", "-", "*"]
+    return "\t".join([*known, *arguments, "-"]) + "\n"
 
 
 def _conllu(number: int, word: str) -> str:

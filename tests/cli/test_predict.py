@@ -32,7 +32,11 @@ LINES = {
     "wic": "I sat on the [bank].\tThe [bank] is closed.",
     "entailment": "A man plays.\tNobody plays.",
     "squad": '{"context": "In Paris, Mary met John.", "questions": ["Who met John?"]}',
+    "srl": SENTENCE,
+    "coref": SENTENCE,
 }
+IN_COLUMNS = {"srl"}
+PLACED = ("entities", "senses", "predicates")  # what has places in a text
 
 
 def write_pairs(path: Path) -> Path:
@@ -72,15 +76,17 @@ def predicted(elmore, models, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_labels_the_lines_of_standard_input(task, predicted):
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if not task.reads_documents])
+def test_every_task_of_single_texts_labels_the_lines_of_standard_input(task, predicted):
     ended = predicted(task, f"{LINES[task]}\n\n{LINES[task]}\n")
     assert (ended.code, ended.err) == (0, "")
-    first, second = ended.out.splitlines()
-    assert first == second
+    half = len(ended.out) // 2
+    assert ended.out[:half] == ended.out[half:]
+    # Columns have a token a line, and a blank one behind each sentence.
+    assert ended.out.count("\n") == 2 * (8 if task in IN_COLUMNS else 1)
     told = [json.loads(line) for line in predicted(task, f"{LINES[task]}\n", "--json").out.splitlines()]
     assert len(told) == 1
-    for record in [*told, *told[0].get("entities", []), *told[0].get("senses", [])]:
+    for record in [*told, *(record for name in PLACED for record in told[0].get(name, []))]:
         if "start" in record:
             assert told[0]["text"][record["start"] : record["end"]] == record["text"]
 
@@ -91,6 +97,22 @@ def test_the_command_line_says_what_python_says(task, predicted, models):
     [result] = load(models[task], device="cpu").predict([LINES[task]])
     assert told == json.loads(json.dumps(asdict(result)))
     assert predicted(task, f"{LINES[task]}\n").out == f"{result}\n"
+
+
+def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predicted, tmp_path):
+    texts = ["John saw Mary.\nShe likes his dog.\n", "Paris is old. Mary likes it."]
+    results = load(models["coref"], device="cpu").predict([text.removesuffix("\n") for text in texts])
+    assert [len(result.clusters) for result in results] == [2, 1]
+    ended = predicted("coref", texts[0])
+    assert (ended.code, ended.out, ended.err) == (0, f"{results[0]}\n", "")
+    files = [tmp_path / f"{number}.txt" for number in range(2)]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    ended = elmore("predict", models["coref"], *files, "--json", "--device", "cpu")
+    told = [json.loads(line) for line in ended.out.splitlines()]
+    assert [[[one["text"] for one in cluster] for cluster in each["clusters"]] for each in told] == [
+        [[one.text for one in cluster] for cluster in each.clusters] for each in results
+    ]
 
 
 def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):

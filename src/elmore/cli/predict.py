@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @verb()
 @trained_model_argument
-@argument("files", type=SOURCE, nargs=-1, metavar="[FILE...]", help="Text, a paragraph a line; without one, stdin.")
+@argument(
+    "files",
+    type=SOURCE,
+    nargs=-1,
+    metavar="[FILE...]",
+    help="Text, a paragraph a line, or a document; without one, stdin.",
+)
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="A JSON object a line, with the places of all labels.")
 @option(
@@ -42,7 +48,7 @@ def predict(
     errors: DecodingErrors,
     device: str | None,
 ) -> None:
-    """Label the text of FILE, line by line."""
+    """Label the text of FILE, line by line; coref reads each FILE as one document."""
     from elmore.tasks.trained_model import load
 
     loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity))
@@ -50,7 +56,8 @@ def predict(
         click.echo(loaded.official_predictions(files or ("-",)))
         return
     is_empty = True
-    for result in loaded.predict_placed(_texts(files or ("-",), errors)):
+    texts = _documents if loaded.task.reads_documents else _texts
+    for result in loaded.predict_placed(texts(files or ("-",), errors)):
         click.echo(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
         sys.stdout.flush()
         is_empty = False
@@ -66,3 +73,13 @@ def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedTe
         for number, line in enumerate(read_lines(file, errors=errors), start=1):
             if line.strip():
                 yield PlacedText(f"{name_of(file)}, line {number}", line)
+
+
+def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
+    """Every file that holds something, whole."""
+    from elmore.tasks.trained_model import PlacedText
+
+    for file in files:
+        text = "\n".join(read_lines(file, errors=errors))
+        if text.strip():
+            yield PlacedText(name_of(file), text)

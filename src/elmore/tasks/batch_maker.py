@@ -1,6 +1,6 @@
 """Examples become batches on a device, and batches predictions: what training, scoring and predicting share."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -33,7 +33,12 @@ class BatchMaker(Generic[E]):
 
     def batch(self, examples: Sequence[E]) -> Batch[E]:
         """These examples, on the device."""
-        columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
+        columns: Iterable[Sequence[Sequence[str]]]
+        if self.task.reads_documents:
+            (document,) = examples
+            columns = [self.task.sentences(document)]
+        else:
+            columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
         inputs = []
         for sentences in columns:
             layers = None if self.layers is None else _layers_once(self.layers, sentences)
@@ -59,7 +64,9 @@ class BatchMaker(Generic[E]):
         return predictions  # type: ignore[return-value]  # each has its own by now
 
     def groups(self, examples: Sequence[E]) -> Iterator[list[int]]:
-        """The numbers of examples of like length, which make a batch with little padding."""
+        """The numbers of examples of like length, which make a batch with little padding; documents one by one."""
+        if self.task.reads_documents:
+            return ([number] for number in range(len(examples)))
         lengths = (max((len(tokens) for tokens in self.task.sentences(example)), default=0) + 1 for example in examples)
         return iter(bucket_by_length(lengths, tokens=TOKENS_AT_ONCE))
 

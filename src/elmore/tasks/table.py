@@ -4,17 +4,19 @@ from typing import Any
 
 from elmore.errors import InputError
 from elmore.tasks.classify import CLASSIFY
+from elmore.tasks.coref import COREF
 from elmore.tasks.entailment import ENTAILMENT
 from elmore.tasks.ner import NER
 from elmore.tasks.pos import POS
 from elmore.tasks.sentiment import SENTIMENT
 from elmore.tasks.squad import SQUAD
+from elmore.tasks.srl import SRL
 from elmore.tasks.task import Task
 from elmore.tasks.wic import WIC
 from elmore.tasks.wsd import WSD
 
 TASKS: dict[str, Task[Any, Any]] = {
-    task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, ENTAILMENT, SQUAD)
+    task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, ENTAILMENT, SQUAD, SRL, COREF)
 }
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 from torch import Tensor, nn
 
 from elmore.tasks.metrics.score import Counts, Score
@@ -30,7 +31,10 @@ class Dataset(NamedTuple, Generic[E]):
 
 
 class Batch(NamedTuple, Generic[E]):
-    """Examples that are read together, and their token sequences: one for a tagger, two for a pair of sentences."""
+    """Examples that are read together, and their token sequences: one for a tagger, two for a pair of sentences.
+
+    Of a document, which is read alone, all sentences are one.
+    """
 
     examples: Sequence[E]
     inputs: tuple[TokenInputs, ...]
@@ -107,7 +111,8 @@ class Task(Generic[E, P]):
     summary: str  # one line, for help
     recipe: type[TaskRecipe]
     read: "ReadExamples[E]"
-    # The token sequences of an example, each to be read by the biLM as a sentence.
+    # The token sequences of an example, each to be read by the biLM as a sentence: as many for every example, or where
+    # an example is a document as many as it has.
     sentences: Callable[[E], Sequence[Tokens]]
     # What a model must know of the data it is trained on, such as all labels, as JSON values; [task] is the second.
     labels: Callable[[Sequence[E], Any], Labels]
@@ -120,6 +125,10 @@ class Task(Generic[E, P]):
     counts: Callable[[E, P], Counts] | None = None
     # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
+    # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files.
+    reads_documents: bool = False
+    # What of an example one step of training reads, drawn anew for each; [task] is the second. None: all of it.
+    draw_part: Callable[[E, Any, np.random.Generator], E] | None = None
     # Examples without labels from one raw text, for `predict`.
     parse: Callable[[str, TextCutter], list[E]]
     # What the user gets: a record with text, places and labels, made of all examples of one text.

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -86,7 +87,11 @@ class TaskTraining(Generic[E, P]):
         """The batches of these steps, made by a thread while others are being used."""
 
         def make(number: int) -> Batch[E]:
-            return self.maker.batch([self._train[place] for place in self.batches.batch(number - 1)])
+            examples = [self._train[place] for place in self.batches.batch(number - 1)]
+            if self.task.draw_part is not None:
+                draw = np.random.default_rng([self.options.seed, number])
+                examples = [self.task.draw_part(one, self.assembled.recipe.task, draw) for one in examples]
+            return self.maker.batch(examples)
 
         with ThreadPoolExecutor(1) as pool:
             waiting: deque[tuple[int, Future[Batch[E]]]] = deque()

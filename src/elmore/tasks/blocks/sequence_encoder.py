@@ -71,11 +71,21 @@ class Packing:
         order = np.argsort(-counts, kind="stable")  # longest first, as packed sentences come
         times = np.arange(counts.max(initial=0)).reshape(-1, 1)
         is_token = times < counts[order]  # (T, B)
+        self._is_token, self._device = is_token, device
         self._batch_sizes = torch.from_numpy(is_token.sum(axis=1))
         self._rows = torch.from_numpy((order * places + times)[is_token]).to(device, non_blocking=True)
 
     def pack(self, padded: Tensor) -> PackedSequence:  # (B, T, D)
         return PackedSequence(padded.flatten(0, 1).index_select(0, self._rows), self._batch_sizes)
+
+    def reversed_rows(self) -> Tensor:  # (N,)
+        """For every packed token, the row of the one that takes its place where each sentence is turned round."""
+        sizes = self._is_token.sum(axis=1)
+        firsts = np.cumsum(sizes) - sizes  # the first row of each step
+        times, sentences = np.nonzero(self._is_token)
+        lengths = self._is_token.sum(axis=0)
+        rows = firsts[lengths[sentences] - 1 - times] + sentences
+        return torch.from_numpy(rows).to(self._device, non_blocking=True)
 
     def pad(self, packed: PackedSequence) -> Tensor:  # (B, T, D), zeros where there is no token
         empty = packed.data.new_zeros(self._sentences * self._places, packed.data.shape[1])

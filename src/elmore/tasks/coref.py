@@ -1,0 +1,307 @@
+"""Coreference: which words of a document mean the same thing.
+
+The end-to-end model of Lee et al., 2017, as Peters et al., 2018, A.6, have it: a biLSTM over each sentence, a score for
+every span of up to ten words, and for those with the highest scores the probability of each span before them to be
+their antecedent. Speakers and genres, which that model knows and few files have, are not used; all vectors of a token,
+ELMo's too, go into the sum that is the head of a span; and the biLSTM is an ordinary one.
+
+One example is one document. Training reads some sentences of it in a row, at each step others. A document of more than
+LONGEST_DOCUMENT words is read in parts, and no cluster reaches over their borders, which is said.
+
+Scored by the CoNLL average, clusters of one mention removed, as OntoNotes has none; the score with them stands beside.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from elmore.errors import InputError, InputWarning, count
+from elmore.fields import checked_field
+from elmore.tasks.blocks.sequence_encoder import BiLstm
+from elmore.tasks.blocks.span_ranking import RankedSpans, SpanLimits, SpanRanker, antecedent_loss, link_clusters
+from elmore.tasks.metrics.coreference import coreference_scores, without_singletons
+from elmore.tasks.metrics.score import Score
+from elmore.tasks.readers.conll2012 import Mention, mention_cells, mentions, read_conll2012
+from elmore.tasks.recipe import TaskOptions, TaskRecipe, TrainingOptions
+from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
+from elmore.tasks.token_embedder import TokenEmbedder
+
+LONGEST_DOCUMENT = 10_000  # words; the layers of more would fill gigabytes
+TokenSpan = tuple[int, int]  # the first token of a document or of a part, and the one after the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorefOptions(TaskOptions):
+    """[task] of coreference."""
+
+    hidden: int = checked_field(200, at_least=1)  # of the biLSTM, in each direction
+    layers: int = checked_field(1, at_least=1)
+    scorer_hidden: tuple[int, ...] = (150, 150)  # of both feed-forward networks
+    feature_dim: int = checked_field(20, at_least=1)  # of embeddings of widths and distances
+    lexical_dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # on the vectors of tokens
+    dropout: float = checked_field(0.2, at_least=0, at_most=0.95)  # everywhere else
+    max_width: int = checked_field(10, at_least=1)  # words of a span
+    spans_per_word: float = checked_field(0.4, above=0)  # that are kept
+    max_antecedents: int = checked_field(250, at_least=1)
+    max_sentences: int = checked_field(50, at_least=1)  # that a step of training reads
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.scorer_hidden:
+            raise InputError("scorer_hidden is empty; the networks that score spans have one hidden layer or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorefRecipe(TaskRecipe):
+    """How coreference is learnt."""
+
+    task: CorefOptions = CorefOptions()
+    training: TrainingOptions = TrainingOptions(batch_size=1)  # noqa: RUF009  # frozen
+
+    def __post_init__(self) -> None:
+        if self.training.batch_size != 1:
+            raise InputError(
+                f"training.batch_size is {self.training.batch_size}; coref reads one document at a time: set it to 1"
+            )
+
+
+class CorefExample(NamedTuple):
+    """A document, or a part of a long one."""
+
+    sentences: Sequence[Sequence[str]]
+    mentions: Sequence[Mention] = ()  # by tokens of this part
+    offsets: Sequence[tuple[int, int]] = ()  # of raw text: the characters of each token
+    document: str = ""  # file and line
+    first: int = 0  # tokens of the document before this part
+
+
+@dataclass(frozen=True)
+class MentionText:
+    """A mention in a text."""
+
+    text: str
+    start: int  # characters of the whole text
+    end: int
+
+
+@dataclass(frozen=True)
+class CorefText:
+    """A text and its clusters."""
+
+    text: str
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    sentences: tuple[int, ...]  # how many tokens each has
+    clusters: tuple[tuple[MentionText, ...], ...]
+
+    def __str__(self) -> str:
+        """The columns of CoNLL-2012."""
+        starts, ends = ({place[side]: token for token, place in enumerate(self.offsets)} for side in (0, 1))
+        found = [
+            Mention(number, starts[one.start], ends[one.end] + 1)
+            for number, cluster in enumerate(self.clusters)
+            for one in cluster
+        ]
+        cells = mention_cells(found, len(self.tokens))
+        lines = ["#begin document (text); part 000"]
+        for first, length in zip(accumulate(self.sentences, initial=0), self.sentences, strict=False):
+            for token in range(first, first + length):
+                word = self.text[slice(*self.offsets[token])]
+                lines.append("\t".join(["text", "0", str(token - first), word, *"-*----*", cells[token]]))
+            lines.append("")
+        return "\n".join([*lines, "#end document"])
+
+
+class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
+    """Links the spans of a document."""
+
+    def __init__(self, options: CorefOptions, embedder: TokenEmbedder) -> None:
+        super().__init__()
+        self.embedder = embedder
+        self.lexical_dropout = nn.Dropout(options.lexical_dropout)
+        self.encoder = BiLstm(embedder.input_dim, options.hidden, layers=options.layers, input_dropout=0.0)
+        self.dropout = nn.Dropout(options.dropout)
+        self.ranker = SpanRanker(
+            self.encoder.output_dim + embedder.output_dim,
+            embedder.input_dim,
+            hidden=options.scorer_hidden,
+            feature_dim=options.feature_dim,
+            dropout=options.dropout,
+            limits=SpanLimits(options.max_width, options.spans_per_word, options.max_antecedents),
+        )
+
+    def loss(self, batch: Batch[CorefExample]) -> Tensor:
+        ranked = self._ranked(batch)
+        [example] = batch.examples
+        cluster_of = {(mention.start, mention.end): mention.cluster for mention in example.mentions}
+        spans = zip(ranked.spans.starts.tolist(), ranked.spans.ends.tolist(), strict=True)
+        clusters = torch.tensor([cluster_of.get(span, -1) for span in spans], device=ranked.scores.device)
+        return antecedent_loss(ranked, clusters) + self.embedder.penalty()
+
+    def predict(self, batch: Batch[CorefExample]) -> list[list[list[TokenSpan]]]:
+        return [link_clusters(self._ranked(batch))]
+
+    def _ranked(self, batch: Batch[CorefExample]) -> RankedSpans:
+        (inputs,) = batch.inputs
+        vectors = self.embedder(inputs)
+        x = self.lexical_dropout(vectors.input)
+        h = self.dropout(self.encoder(x, inputs.lengths))
+        if vectors.output is not None:
+            h = torch.cat([h, vectors.output.to(h.dtype)], dim=2)
+        # All tokens of the document in a row.
+        ranked: RankedSpans = self.ranker(h[inputs.mask], x[inputs.mask], inputs.lengths)
+        return ranked
+
+
+def read(paths: Sequence[str | Path], options: CorefOptions, *, to_train: bool) -> Dataset[CorefExample]:  # noqa: ARG001
+    """The documents of CoNLL-2012 files; one without sentences is left out, and counted."""
+    examples: list[CorefExample] = []
+    empty = 0
+    for document in read_conll2012(paths):
+        found, first = [], 0
+        for sentence in document.sentences:
+            own = mentions(sentence)
+            found += [Mention(one.cluster, one.start + first, one.end + first) for one in own]
+            first += len(sentence.tokens)
+        empty += not document.sentences
+        whole = CorefExample([one.tokens for one in document.sentences], found, document=document.place)
+        examples += in_parts(whole) if document.sentences else []
+    return Dataset(examples, (f"left out {count(empty, 'document')} without sentences",) if empty else ())
+
+
+def in_parts(document: CorefExample, *, longest: int | None = None) -> list[CorefExample]:
+    """The document, or where it has more than LONGEST_DOCUMENT words parts of it, cut between sentences."""
+    lengths = list(map(len, document.sentences))
+    longest = LONGEST_DOCUMENT if longest is None else longest
+    if sum(lengths) <= longest:
+        return [document]
+    borders, words = [0], 0
+    for number, length in enumerate(lengths):
+        if words and words + length > longest:
+            borders.append(number)
+            words = 0
+        words += length
+    stops = [*borders[1:], len(lengths)]
+    warnings.warn(
+        f"{document.document or 'the text'}: has {sum(lengths):,} words, and is read in {len(stops)} parts of up to "
+        f"{longest:,}; no cluster reaches from one to another",
+        InputWarning,
+        stacklevel=3,
+    )
+    return [cut(document, start, stop) for start, stop in zip(borders, stops, strict=True)]
+
+
+def cut(document: CorefExample, start: int, stop: int) -> CorefExample:
+    """Some sentences of a document, and the mentions in them."""
+    first = sum(map(len, document.sentences[:start]))
+    end = first + sum(map(len, document.sentences[start:stop]))
+    inside = [
+        Mention(one.cluster, one.start - first, one.end - first)
+        for one in document.mentions
+        if first <= one.start and one.end <= end
+    ]
+    return document._replace(
+        sentences=document.sentences[start:stop],
+        mentions=inside,
+        offsets=document.offsets[first:end],
+        first=document.first + first,
+    )
+
+
+def draw_sentences(document: CorefExample, options: CorefOptions, draw: np.random.Generator) -> CorefExample:
+    """As many sentences in a row as a step reads, from anywhere in the document."""
+    spare = len(document.sentences) - options.max_sentences
+    if spare <= 0:
+        return document
+    start = int(draw.integers(spare + 1))
+    return cut(document, start, start + options.max_sentences)
+
+
+def labels(examples: Sequence[CorefExample], options: CorefOptions) -> Labels:  # noqa: ARG001  # every task has them
+    """There is nothing to know; but something must be there to learn."""
+    if not any(len({m.cluster for m in one.mentions}) < len(one.mentions) for one in examples):
+        raise InputError("the training data has no two mentions of one cluster; they stand in the last column")
+    return {}
+
+
+def check(examples: Sequence[CorefExample], known: Labels) -> None:
+    """Nothing can be wrong that the reader has not seen: clusters have numbers, and no names."""
+
+
+def score(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> Score:
+    """The CoNLL average; the parts of a document are put together again."""
+    keys: dict[str, dict[int, list[TokenSpan]]] = {}
+    responses: dict[str, list[list[TokenSpan]]] = {}
+    for number, (example, clusters) in enumerate(zip(examples, predictions, strict=True)):
+        name, first = example.document or f"document {number}", example.first
+        key = keys.setdefault(name, {})
+        for mention in example.mentions:
+            key.setdefault(mention.cluster, []).append((mention.start + first, mention.end + first))
+        found = responses.setdefault(name, [])
+        found += [[(start + first, end + first) for start, end in cluster] for cluster in clusters]
+    gold = [list(key.values()) for key in keys.values()]
+    predicted = [responses[name] for name in keys]
+    own = coreference_scores([without_singletons(key) for key in gold], [without_singletons(one) for one in predicted])
+    other = coreference_scores(gold, predicted)
+    parts = {**own.parts, "with_singletons": other.value, **{f"with_singletons.{k}": v for k, v in other.parts.items()}}
+    # What is told after each epoch.
+    parts |= {
+        name: sum(own.parts[f"{m}.{name}"] for m in ("muc", "b_cubed", "ceaf_e")) / 3
+        for name in ("precision", "recall")
+    }
+    table = f"{own.table}\nthe same with clusters of one mention: {other.value:.2f}"
+    return Score(own.metric, own.value, parts, table)
+
+
+def parse(text: str, cutter: TextCutter) -> list[CorefExample]:
+    """A text as one document."""
+    sentences = [cut for cut in cutter.sentences(text) if cut.tokens]
+    if not sentences:
+        return []
+    places = [place for one in sentences for place in one.offsets]
+    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places))
+
+
+def result(
+    text: str,
+    examples: Sequence[CorefExample],
+    predictions: Sequence[Sequence[Sequence[TokenSpan]]],
+    labels: Labels,  # noqa: ARG001
+) -> CorefText:
+    clusters = []
+    for example, found in zip(examples, predictions, strict=True):
+        for cluster in found:
+            places = [(example.offsets[start][0], example.offsets[end - 1][1]) for start, end in cluster]
+            clusters.append(tuple(MentionText(text[start:end], start, end) for start, end in places))
+    return CorefText(
+        text,
+        tokens=tuple(token for example in examples for tokens in example.sentences for token in tokens),
+        offsets=tuple(place for example in examples for place in example.offsets),
+        sentences=tuple(len(tokens) for example in examples for tokens in example.sentences),
+        clusters=tuple(clusters),
+    )
+
+
+COREF: Task[CorefExample, Any] = Task(
+    name="coref",
+    summary="coreference: which words of a document mean the same thing",
+    recipe=CorefRecipe,
+    read=read,
+    sentences=lambda example: example.sentences,
+    labels=labels,
+    check=check,
+    build=lambda options, known, embedder: CoreferenceModel(options, embedder),  # noqa: ARG005
+    score=score,
+    counts=None,  # the average of three scores is no F1 of counts
+    reads_documents=True,
+    draw_part=draw_sentences,
+    parse=parse,
+    result=result,
+)

@@ -1,0 +1,256 @@
+"""Scores of coreference, as the reference scorer of CoNLL-2012 counts (Pradhan et al., 2014).
+
+    MUC      how many links within clusters are found             Vilain et al., 1995
+    B-cubed  for each mention, how much of its cluster is found   Bagga and Baldwin, 1998
+    CEAF     clusters are paired one to one, as well as can be; a pair counts the mentions that both have (CEAF-m), or
+             twice these by the mentions of both (CEAF-e)         Luo, 2005
+    BLANC    pairs of mentions that are coreferent, and pairs that are not, on the average    Luo et al., 2014
+    CoNLL    the average of the F1 of MUC, B-cubed and CEAF-e
+
+Numerators and denominators are added up over documents. A mention counts when both of its ends are right. A mention
+that a response has several times, in one cluster or in many, counts where it stands first.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.errors import InputError
+from elmore.tasks.metrics.score import Score
+
+Clusters = Sequence[Sequence[Hashable]]  # of mentions
+
+
+class Ratio(NamedTuple):
+    """Recall or precision, as the parts of a fraction."""
+
+    numerator: float
+    denominator: float
+
+    @property
+    def value(self) -> float:
+        return self.numerator / self.denominator if self.denominator else 0.0
+
+
+class Shares(NamedTuple):
+    """From 0 to 1."""
+
+    recall: float
+    precision: float
+    f1: float
+
+
+class _Document(NamedTuple):
+    key: list[frozenset[Hashable]]
+    response: list[frozenset[Hashable]]
+
+
+def coreference_scores(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> Score:
+    """The CoNLL average over documents, given as clusters of mentions.
+
+    Parts: recall, precision and f1 of mentions (found in whichever cluster), muc, b_cubed, ceaf_m, ceaf_e and blanc.
+
+    >>> score = coreference_scores([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]])
+    >>> round(score.parts["muc.f1"], 2), round(score.parts["b_cubed.recall"], 2)
+    (50.0, 62.5)
+    """
+    metrics = all_shares(keys, responses)
+    parts = {
+        f"{name}.{field}": 100 * value
+        for name, shares in metrics.items()
+        for field, value in zip(Shares._fields, shares, strict=True)
+    }
+    average = sum(parts[f"{name}.f1"] for name in ("muc", "b_cubed", "ceaf_e")) / 3
+    return Score("CoNLL F1", average, parts, _table(metrics, average))
+
+
+def all_shares(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> dict[str, Shares]:
+    """Recall, precision and F1 by every metric."""
+    if len(keys) != len(responses):
+        raise InputError(
+            f"there are {len(keys)} documents with gold clusters, and {len(responses)} with predicted ones"
+        )
+    documents = [_Document(_distinct(key), _distinct(response)) for key, response in zip(keys, responses, strict=True)]
+    metrics = {"mentions": _mentions, "muc": _muc, "b_cubed": _b_cubed}
+    found = {name: _shares(documents, metric) for name, metric in metrics.items()}
+    for name, similarity in (("ceaf_m", _common), ("ceaf_e", _relative)):
+        found[name] = _ceaf(documents, similarity)
+    return {**found, "blanc": _blanc(documents)}
+
+
+def without_singletons(clusters: Iterable[Sequence[Hashable]]) -> list[Sequence[Hashable]]:
+    """Clusters of two mentions and more, as OntoNotes has them."""
+    return [cluster for cluster in clusters if len(set(cluster)) > 1]
+
+
+def _distinct(clusters: Clusters) -> list[frozenset[Hashable]]:
+    seen: set[Hashable] = set()
+    found = []
+    for cluster in clusters:
+        own = frozenset(cluster) - seen
+        seen |= own
+        if own:
+            found.append(own)
+    return found
+
+
+def _shares(documents: Sequence[_Document], metric: Callable[[_Document], Ratio]) -> Shares:
+    """By a metric whose precision is its recall with key and response exchanged."""
+    recall = _total(metric(document) for document in documents)
+    precision = _total(metric(_Document(document.response, document.key)) for document in documents)
+    return _with_f1(recall.value, precision.value)
+
+
+def _total(ratios: Iterable[Ratio]) -> Ratio:
+    numerators, denominators = zip(*ratios, strict=True) if (ratios := list(ratios)) else ((), ())
+    return Ratio(sum(numerators), sum(denominators))
+
+
+def _with_f1(recall: float, precision: float) -> Shares:
+    return Shares(recall, precision, 2 * recall * precision / (recall + precision) if recall + precision else 0.0)
+
+
+def _mentions(document: _Document) -> Ratio:
+    key, response = (frozenset().union(*clusters) for clusters in document)
+    return Ratio(len(key & response), len(key))
+
+
+def _muc(document: _Document) -> Ratio:
+    """Of the links that hold a cluster of the key together, those that are in the response too."""
+    cluster_of = _cluster_numbers(document.response)
+    found = 0
+    for cluster in document.key:
+        # Into so many parts is it broken by the response; a mention that is missing there is a part of its own.
+        known = {cluster_of[mention] for mention in cluster if mention in cluster_of}
+        parts = len(known) + sum(mention not in cluster_of for mention in cluster)
+        found += len(cluster) - parts
+    return Ratio(found, sum(len(cluster) - 1 for cluster in document.key))
+
+
+def _b_cubed(document: _Document) -> Ratio:
+    found = 0.0
+    for cluster in document.key:
+        common = Counter(_overlaps(cluster, _cluster_numbers(document.response)))
+        found += sum(number * number for number in common.values()) / len(cluster)
+    return Ratio(found, sum(map(len, document.key)))
+
+
+def _cluster_numbers(clusters: Sequence[frozenset[Hashable]]) -> dict[Hashable, int]:
+    return {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
+
+
+def _overlaps(cluster: frozenset[Hashable], cluster_of: dict[Hashable, int]) -> list[int]:
+    return [cluster_of[mention] for mention in cluster if mention in cluster_of]
+
+
+def _common(common: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG001
+    return common
+
+
+def _relative(common: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 2 * common / sizes
+
+
+def _ceaf(
+    documents: Sequence[_Document],
+    similarity: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]],
+) -> Shares:
+    """`similarity` of all pairs of clusters, from how many mentions they have in common, and both together."""
+    recalls, precisions = [], []
+    for key, response in documents:
+        cluster_of = _cluster_numbers(response)
+        common = np.zeros((len(key), len(response)))
+        for number, cluster in enumerate(key):
+            for other, times in Counter(_overlaps(cluster, cluster_of)).items():
+                common[number, other] = times
+        lengths = [np.array(list(map(len, clusters)), np.float64) for clusters in (key, response)]
+        similarities = similarity(common, lengths[0][:, None] + lengths[1])
+        best = assignment_value(similarities)
+        own = [similarity(length, 2 * length).sum() for length in lengths]  # of each cluster with itself
+        recalls.append(Ratio(best, own[0]))
+        precisions.append(Ratio(best, own[1]))
+    return _with_f1(_total(recalls).value, _total(precisions).value)
+
+
+def assignment_value(gains: NDArray[np.float64]) -> float:
+    """The largest sum of gains, none negative, of pairs of rows and columns, each in one pair at most.
+
+    The Hungarian method, by shortest paths with potentials (Jonker and Volgenant, 1987).
+
+    >>> assignment_value(np.array([[3.0, 2.0], [2.0, 0.0], [0.0, 0.0]]))
+    4.0
+    """
+    if min(gains.shape) == 0:
+        return 0.0
+    costs = -gains if gains.shape[0] <= gains.shape[1] else -gains.T
+    rows, columns = costs.shape
+    row_potential, column_potential = np.zeros(rows), np.zeros(columns)
+    row_of = np.full(columns, -1)
+    for row in range(rows):
+        distance, came_from = np.full(columns, np.inf), np.full(columns, -1)
+        is_done = np.zeros(columns, bool)
+        here, column, least = row, -1, 0.0
+        while True:
+            reduced = least + costs[here] - row_potential[here] - column_potential
+            shorter = ~is_done & (reduced < distance)
+            distance[shorter], came_from[shorter] = reduced[shorter], column
+            column = int(np.where(is_done, np.inf, distance).argmin())
+            least = float(distance[column])
+            if row_of[column] < 0:
+                break
+            is_done[column] = True
+            here = int(row_of[column])
+        row_potential[row] += least
+        row_potential[row_of[is_done]] += least - distance[is_done]
+        column_potential[is_done] -= least - distance[is_done]
+        while column >= 0:
+            before = int(came_from[column])
+            row_of[column] = row if before < 0 else row_of[before]
+            column = before
+    chosen = np.flatnonzero(row_of >= 0)
+    return float(-costs[row_of[chosen], chosen].sum())
+
+
+def _blanc(documents: Sequence[_Document]) -> Shares:
+    # Links of coreferent mentions, and of others: those of the key, of the response, and of both.
+    coreferent, others = np.zeros(3), np.zeros(3)
+    for key, response in documents:
+        cluster_of = _cluster_numbers(response)
+        common = [Counter(_overlaps(cluster, cluster_of)) for cluster in key]
+        links = [sum(map(_pairs, map(len, clusters))) for clusters in (key, response)]
+        both = sum(_pairs(number) for overlap in common for number in overlap.values())
+        mentions = [sum(map(len, key)), sum(map(len, response)), sum(overlap.total() for overlap in common)]
+        coreferent += (*links, both)
+        # Of pairs whose mentions are in both, those that neither the key nor the response calls coreferent.
+        in_key = sum(_pairs(overlap.total()) for overlap in common)
+        in_response = sum(map(_pairs, sum(common, Counter()).values()))
+        free = _pairs(mentions[2]) - in_key - in_response + both
+        others += (_pairs(mentions[0]) - links[0], _pairs(mentions[1]) - links[1], free)
+    return _blanc_shares(coreferent, others)
+
+
+def _pairs(number: int) -> int:
+    return number * (number - 1) // 2
+
+
+def _blanc_shares(coreferent: NDArray[np.float64], others: NDArray[np.float64]) -> Shares:
+    # What a key has no links of is left out, whatever the response has.
+    kinds = [links for links in (coreferent, others) if links[0]]
+    shares = [
+        _with_f1(Ratio(both, key).value, Ratio(both, response).value)
+        for key, response, both in (k.tolist() for k in kinds)
+    ]
+    if not shares:
+        return Shares(0.0, 0.0, 0.0)
+    return Shares(*(sum(values) / len(shares) for values in zip(*shares, strict=True)))
+
+
+def _table(metrics: dict[str, Shares], average: float) -> str:
+    names = {"b_cubed": "B-cubed", "ceaf_m": "CEAF-m", "ceaf_e": "CEAF-e", "muc": "MUC", "blanc": "BLANC"}
+    lines = [f"{'':10}{'recall':>10}{'precision':>12}{'F1':>10}"]
+    for name, (recall, precision, f1) in metrics.items():
+        lines.append(f"{names.get(name, name):10}{100 * recall:9.2f}%{100 * precision:11.2f}%{100 * f1:9.2f}%")
+    return "\n".join([*lines, f"CoNLL, the average F1 of MUC, B-cubed and CEAF-e: {average:.2f}"])

@@ -1,0 +1,161 @@
+"""Coreference: whole documents in, clusters with places out; training reads parts that its step decides."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import small_tasks
+from elmore.errors import InputError, InputWarning
+from elmore.tasks.coref import COREF, CorefExample, CorefOptions, CorefRecipe, cut, draw_sentences, in_parts
+from elmore.tasks.readers.conll2012 import Mention, mentions, read_conll2012
+from elmore.tasks.recipe import TrainingOptions
+from elmore.tasks.task_training import TaskTraining
+from elmore.tasks.trained_model import TrainedModel, load
+
+TEXT = "John saw Mary. She likes his dog.\nIt barks."
+DOCUMENT = CorefExample(
+    [["a", "b"], ["c"], ["d", "e", "f"], ["g"]],
+    [Mention(1, 0, 1), Mention(1, 2, 3), Mention(2, 3, 5), Mention(1, 6, 7)],
+    document="a.conll, line 1",
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return small_tasks.write_data(tmp_path_factory.mktemp("data"))["coref"]
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "coref"
+    small_tasks.train_small("coref", folder, data)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run) -> TrainedModel:
+    return load(run, device="cpu")
+
+
+def test_a_document_is_an_example_with_the_mentions_of_all_its_sentences(data):
+    first, second = COREF.read([data], CorefOptions(), to_train=True).examples
+    assert [len(tokens) for tokens in first.sentences] == [4, 5, 3]
+    assert first.mentions[:5] == [
+        Mention(0, 0, 1),
+        Mention(1, 2, 3),
+        Mention(1, 4, 5),
+        Mention(2, 6, 8),
+        Mention(0, 6, 7),
+    ]
+    assert second.document.endswith("clusters.conll, line 18")
+
+
+def test_clusters_of_a_raw_text_come_with_their_places(model):
+    [result] = model.predict([TEXT])
+    assert [[one.text for one in cluster] for cluster in result.clusters] == [
+        ["John", "his"],
+        ["Mary", "She"],
+        ["his dog", "It"],
+    ]
+    for one in (one for cluster in result.clusters for one in cluster):
+        assert TEXT[one.start : one.end] == one.text
+    assert result.sentences == (4, 5, 3)
+
+
+def test_what_is_printed_can_be_read_again(model, tmp_path):
+    [result] = model.predict([TEXT])
+    (tmp_path / "out.conll").write_text(f"{result}\n")
+    [document] = read_conll2012(tmp_path / "out.conll")
+    assert [sentence.tokens for sentence in document.sentences][1] == ["She", "likes", "his", "dog", "."]
+    assert mentions(document.sentences[1]) == [Mention(1, 0, 1), Mention(2, 2, 4), Mention(0, 2, 3)]
+
+
+def test_predictions_are_the_same_alone_and_among_others(model):
+    texts = [TEXT, "Paris is old. Mary likes it.", "Hm"]
+    assert model.predict(texts) == [model.predict([text])[0] for text in texts]
+
+
+def test_a_text_without_words_has_no_clusters(model):
+    [result] = model.predict([" "])
+    assert (result.clusters, result.sentences) == ((), ())
+
+
+def test_a_part_has_its_own_mentions_by_its_own_words():
+    part = cut(DOCUMENT, 1, 3)
+    assert part.sentences == [["c"], ["d", "e", "f"]]
+    assert part.mentions == [Mention(1, 0, 1), Mention(2, 1, 3)]
+    assert (part.first, cut(part, 1, 2).first) == (2, 3)
+
+
+def test_a_document_that_is_too_long_is_read_in_parts_and_that_is_said():
+    with pytest.warns(
+        InputWarning, match=r"a.conll, line 1: has 7 words, and is read in 3 parts of up to 3; no cluster"
+    ):
+        parts = in_parts(DOCUMENT, longest=3)
+    assert [part.sentences for part in parts] == [[["a", "b"], ["c"]], [["d", "e", "f"]], [["g"]]]
+    assert [part.first for part in parts] == [0, 3, 6]
+    assert in_parts(DOCUMENT, longest=7) == [DOCUMENT]
+    # Cluster 1 is in three parts: found in pieces, it is scored as one of the document.
+    score = COREF.score(parts, [[[(0, 1), (2, 3)]], [], []])
+    whole = COREF.score([DOCUMENT], [[[(0, 1), (2, 3)]]])
+    assert score.parts == whole.parts
+    assert score.parts["muc.recall"] == 50
+
+
+def test_long_raw_text_is_read_in_parts_too(model, monkeypatch):
+    monkeypatch.setattr("elmore.tasks.coref.LONGEST_DOCUMENT", 9)
+    with pytest.warns(InputWarning, match="the text: has 12 words, and is read in 2 parts"):
+        [result] = model.predict([TEXT])
+    assert result.sentences == (4, 5, 3)
+    assert all(TEXT[one.start : one.end] == one.text for cluster in result.clusters for one in cluster)
+
+
+def test_the_score_is_that_without_clusters_of_one_mention_and_the_other_stands_beside():
+    # One cluster of two words, which is found, and one of one word, which is not.
+    found = [[[(0, 1), (2, 3), (6, 7)]]]
+    score = COREF.score([DOCUMENT], found)
+    assert (score.metric, score.value) == ("CoNLL F1", 100)
+    assert score.parts["with_singletons"] < 100
+    assert score.parts["with_singletons.b_cubed.recall"] == pytest.approx(75)
+    assert "the same with clusters of one mention: " in score.table
+
+
+def test_which_sentences_a_step_reads_follows_from_seed_and_step():
+    options = CorefOptions(max_sentences=2)
+    parts = [draw_sentences(DOCUMENT, options, np.random.default_rng([1, step])) for step in range(30)]
+    assert {part.first for part in parts} == {0, 2, 3}  # of all three places
+    assert all(len(part.sentences) == 2 for part in parts)
+    assert parts == [draw_sentences(DOCUMENT, options, np.random.default_rng([1, step])) for step in range(30)]
+    assert draw_sentences(DOCUMENT, CorefOptions(max_sentences=4), np.random.default_rng(1)) is DOCUMENT
+
+
+def test_training_reads_what_is_drawn(model, data, monkeypatch):
+    examples = COREF.read([data], CorefOptions(), to_train=True).examples
+    training = TaskTraining(model.assembled, train=examples, dev=examples)
+    drawn = []
+    monkeypatch.setattr(
+        training,
+        "task",
+        training.task.__class__(
+            **{**vars(training.task), "draw_part": lambda one, *_: drawn.append(one) or cut(one, 0, 1)}
+        ),
+    )
+    batches = [batch for _, batch in training._batches_ahead(0, 2, ())]
+    assert sorted(len(one.sentences) for one in drawn) == [2, 3]
+    assert [len(batch.inputs[0].lengths) for batch in batches] == [1, 1]
+
+
+def test_what_cannot_be_learnt_from_is_refused():
+    with pytest.raises(InputError, match="no two mentions of one cluster"):
+        COREF.labels([CorefExample([["a"]], [Mention(1, 0, 1)])], CorefOptions())
+    with pytest.raises(InputError, match=r"training.batch_size is 2; coref reads one document at a time: set it to 1"):
+        CorefRecipe(training=TrainingOptions(batch_size=2))
+    with pytest.raises(InputError, match="scorer_hidden is empty"):
+        CorefOptions(scorer_hidden=())
+
+
+def test_documents_without_sentences_are_left_out_and_counted(tmp_path, data):
+    (tmp_path / "a.conll").write_text("#begin document (a); part 000\n#end document\n" + data.read_text())
+    examples, notices = COREF.read([tmp_path / "a.conll"], CorefOptions(), to_train=True)
+    assert (len(examples), notices) == (2, ("left out 1 document without sentences",))

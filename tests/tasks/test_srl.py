@@ -1,0 +1,188 @@
+"""Semantic roles: one example a predicate, tags that are always possible, and predicates found in raw text."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import small_tasks
+from elmore.errors import InputError
+from elmore.tasks.metrics.score import Counts
+from elmore.tasks.readers.conll2012 import propositions, read_conll2012
+from elmore.tasks.role_labeling import PredictedFrame, PredictedRoles, RoleExample
+from elmore.tasks.srl import SRL, SrlOptions
+from elmore.tasks.tag_schemes import spans_of
+from elmore.tasks.trained_model import TrainedModel, load
+
+# Two predicates, one whose V is at another token than its lemma, and a sentence without any.
+TWO = """#begin document (two); part 000
+d 0 0 He - * - - - - * (ARG0*) * -
+d 0 1 went - * go 01 - - * (V*) * -
+d 0 2 to - * - - - - * (ARGM-PRP* * -
+d 0 3 wake - * wake 01 - - * * * -
+d 0 4 up - * - - - - * *) (V*) -
+
+d 0 0 Hello - * - - - - * -
+#end document
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return small_tasks.write_data(tmp_path_factory.mktemp("data"))["srl"]
+
+
+@pytest.fixture(scope="module")
+def model(data, tmp_path_factory) -> TrainedModel:
+    folder = tmp_path_factory.mktemp("runs") / "srl"
+    small_tasks.train_small("srl", folder, data)
+    return load(folder, device="cpu")
+
+
+def test_every_predicate_is_an_example_and_a_sentence_without_one_too(tmp_path):
+    (tmp_path / "two.conll").write_text(TWO)
+    examples, notices = SRL.read([tmp_path / "two.conll"], SrlOptions(), to_train=True)
+    assert [(example.predicate, example.predicates) for example in examples] == [(1, [1, 3]), (3, [1, 3]), (None, [])]
+    assert examples[0].tags == ["B-ARG0", "B-V", "B-ARGM-PRP", "I-ARGM-PRP", "I-ARGM-PRP"]
+    assert examples[1].place == f"{tmp_path / 'two.conll'}, line 5"
+    assert [example.stands_for_sentence for example in examples] == [True, False, True]
+    assert notices == ("1 predicate with V at another token; the token with the lemma is taken",)
+
+
+def test_long_sentences_are_left_out_of_training_alone_and_counted(tmp_path):
+    (tmp_path / "two.conll").write_text(TWO)
+    short = SrlOptions(longest_sentence=4)
+    examples, notices = SRL.read([tmp_path / "two.conll"], short, to_train=True)
+    assert len(examples) == 1
+    assert notices == ("left out 1 sentence of more than 4 tokens (task.longest_sentence)",)
+    assert len(SRL.read([tmp_path / "two.conll"], short, to_train=False).examples) == 3
+
+
+def test_roles_of_another_set_are_refused_and_one_that_was_never_seen_is_missed():
+    example = RoleExample(["go", "on"], 0, [0], ["B-V", "B-A1"], place="a.conll, line 2")
+    with pytest.raises(InputError, match=r"^a.conll, line 2: none of the roles A1 is in the training data, which has "):
+        SRL.check([example], {"roles": ["ARG1", "V"]})
+    rare = example._replace(tags=["B-V", "B-ARG9"])
+    SRL.check([rare, example._replace(tags=["B-V", "B-ARG1"])], {"roles": ["ARG1", "V"]})
+    score = SRL.score([rare], [PredictedRoles([PredictedFrame(0, ["B-V", "O"])], [0])])
+    assert (score.value, score.parts["gold"], score.parts["ARG9.recall"]) == (0, 1, 0)
+    with pytest.raises(InputError, match="the training data has no predicates"):
+        SRL.labels([RoleExample(["Hi"], None, [])], SrlOptions())
+
+
+def test_the_score_counts_each_sentence_once_for_the_predicates_that_would_be_found():
+    tags = ["B-V", "B-ARG1"]
+    examples = [RoleExample(["a", "b"], n, [0, 1], tags) for n in (0, 1)] + [RoleExample(["c"], None, [])]
+    frame = PredictedFrame(0, tags)
+    score = SRL.score(examples, [PredictedRoles([frame], [0])] * 2 + [PredictedRoles([], [0])])
+    assert score.value == 100
+    assert [score.parts[f"predicate_tagger.{name}"] for name in ("gold", "found", "correct")] == [2, 2, 1]
+    assert score.table.startswith("Number of Sentences    :           2\n")
+    assert SRL.counts(examples[0], PredictedRoles([frame], [])) == Counts(gold=1, found=1, correct=1)
+    assert SRL.counts(examples[2], PredictedRoles([], [])) == Counts(0, 0, 0)
+
+
+def test_predicates_of_raw_text_are_found_with_their_arguments_and_places(model):
+    text = "John gave Mary a book. Mary sleeps in Paris."
+    [result] = model.predict([text])
+    assert [(one.text, [(a.label, a.text) for a in one.arguments]) for one in result.predicates] == [
+        ("gave", [("ARG0", "John"), ("ARG2", "Mary"), ("ARG1", "a book")]),
+        ("sleeps", [("ARG0", "Mary"), ("ARGM-LOC", "in Paris")]),
+    ]
+    for record in (*result.predicates, *(a for one in result.predicates for a in one.arguments)):
+        assert text[record.start : record.end] == record.text
+    assert str(result).split("\n\n")[1].splitlines() == [
+        "Mary\t-\t(ARG0*)",
+        "sleeps\tsleeps\t(V*)",
+        "in\t-\t(ARGM-LOC*",
+        "Paris\t-\t*)",
+        ".\t-\t*",
+    ]
+
+
+def test_an_argument_that_goes_on_keeps_its_label_and_a_text_without_predicates_has_none(model):
+    [came, none] = model.predict(["A book came that slept.", "In Paris."])
+    assert [argument.label for argument in came.predicates[0].arguments] == ["ARG1", "C-ARG1"]
+    assert none.predicates == ()
+    assert str(none) == "In\t-\nParis\t-\n.\t-\n"
+
+
+def test_predictions_are_the_same_alone_and_in_a_batch(model):
+    texts = ["John gave Mary a book.", "Mary sleeps in Paris. John gave Paris a book that slept.", "", "Hm"] * 10
+    assert model.predict(texts) == [model.predict([text])[0] for text in texts]
+
+
+def test_given_predicates_are_used_even_where_none_would_be_found(model, data):
+    [sentence] = [one for one in read_conll2012(data)[0].sentences if "sleeps" in one.tokens]
+    [proposition] = propositions(sentence)
+    found = model.predict_examples([RoleExample(sentence.tokens, token, [token]) for token in range(5)])
+    assert [[frame.predicate for frame in one.frames] for one in found] == [[n] for n in range(5)]
+    assert spans_of(found[proposition.predicate].frames[0].tags, "bio") == proposition.arguments
+
+
+def test_tags_are_always_possible_whatever_the_weights_say(model):
+    network = model.assembled.model
+    examples = [RoleExample(["a", "b", "c", "d"], n, [n]) for n in range(4)]
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    try:
+        torch.manual_seed(3)
+        with torch.no_grad():
+            network.output.weight.normal_(std=20)
+        found = model.predict_examples(examples)
+    finally:
+        network.load_state_dict(before)
+    tags = [one.frames[0].tags for one in found]
+    assert any(tag.startswith("B-") for own in tags for tag in own)
+    for own in tags:
+        spans_of(own, "bio")  # refuses what is impossible
+
+
+def test_the_tagger_of_predicates_moves_nothing_but_itself(model):
+    network, maker = model.assembled.model, model.assembled.maker
+    sentence = RoleExample(["In", "Paris"], None, [])
+    network.requires_grad_(requires_grad=True)
+    network.zero_grad()
+    network.loss(maker.batch([sentence])).backward()
+    moved = {name for name, one in network.named_parameters() if one.grad is not None and one.grad.any()}
+    # The penalty of the mix is its own.
+    assert {name.split(".")[0] for name in moved if not name.startswith("embedder.mixes")} == {"predicate_tagger"}
+    network.requires_grad_(requires_grad=False)
+
+
+def test_a_sentence_counts_once_for_the_tagger_of_predicates_however_many_it_has(model):
+    network, maker = model.assembled.model, model.assembled.maker
+    tokens, tags = ["Mary", "sleeps", "gave"], ["O", "B-V", "O"]
+    network.eval()
+    both = [RoleExample(tokens, n, [1, 2], tags) for n in (1, 2)]
+    alone = [network.loss(maker.batch([one])).item() for one in both]
+    assert network.loss(maker.batch(both)).item() == pytest.approx(sum(alone) / 2, rel=1e-5)
+    vectors = network.embedder(maker.batch(both[:1]).inputs[0])
+    finding = torch.tensor([[0, 1, 1]])
+    whole = network.predicate_tagger.loss(network._finding(vectors, [3]), finding, torch.ones(1, 3, dtype=torch.bool))
+    roles = network._chances(vectors, [(0, 1)], [3])[0]
+    chosen = sum(roles[n, network.tags.index(tag)] for n, tag in enumerate(tags))
+    assert alone[0] == pytest.approx((whole[0] / 2 - chosen + network.embedder.penalty()).item(), rel=1e-5)
+
+
+def test_a_column_leaves_the_verb_out_where_an_argument_holds_it():
+    from elmore.tasks.srl import Argument, Predicate, _column
+
+    offsets = [(0, 2), (3, 5), (6, 8)]
+    assert _column(Predicate("bb", 3, 5, (Argument("aa bb", "ARG1", 0, 5),)), offsets) == ["(ARG1*", "*)", "*"]
+    assert _column(Predicate("bb", 3, 5, (Argument("aa", "ARG1", 0, 2),)), offsets) == ["(ARG1*)", "(V*)", "*"]
+
+
+def test_a_sentence_is_read_for_each_of_its_predicates(model):
+    network, maker = model.assembled.model, model.assembled.maker
+    network.eval()
+    [inputs] = maker.batch([RoleExample(["In", "Paris"]), RoleExample(["Mary", "sleeps", "gave"])]).inputs
+    vectors = network.embedder(inputs)
+    asked = [(1, 1), (0, 0), (1, 2)]
+    found = network._chances(vectors, asked, inputs.lengths)
+    for (row, token), chances in zip(asked, found, strict=True):
+        length = inputs.lengths[row]
+        flags = network.is_predicate.weight[[int(place == token) for place in range(length)]]
+        x = torch.cat([vectors.input[row, :length], flags], dim=1)
+        expected = network.output(network.encoder(x[None], [length]))[0].log_softmax(dim=1)
+        torch.testing.assert_close(chances[:length], expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(found[0], found[2])
