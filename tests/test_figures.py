@@ -18,18 +18,15 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 
-<<<<<<< HEAD
-# Parts of figures.py.
-SHARED = ("kept_results.py", "overlap_figures.py", "tokenizer_figures.py", "word_senses_figures.py")
-=======
+# Parts of others.
 SHARED = (
     "kept_results.py",
+    "overlap_figures.py",
     "tasks_figures.py",
     "tokenizer_figures.py",
-    "word_senses_figures.py",
     "waiting_program.py",
-)  # parts of others
->>>>>>> taskbench
+    "word_senses_figures.py",
+)
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("experiments/*/*.py")])
 
 
