@@ -20,6 +20,7 @@ EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 # Parts of others.
 SHARED = (
+    "circumstances.py",
     "kept_results.py",
     "overlap_figures.py",
     "tasks_figures.py",
@@ -206,8 +207,8 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
 )
 def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str, program: str) -> None:
     lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
-    parsed = ast.parse((ROOT / "benchmarks" / f"{program}.py").read_text(encoding="utf-8"))
-    written = {node.value for node in ast.walk(parsed) if isinstance(node, ast.Constant)}
+    parsed = [ast.parse((ROOT / "benchmarks" / f"{part}.py").read_text("utf-8")) for part in (program, "circumstances")]
+    written = {node.value for tree in parsed for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     assert lines
     assert {field for line in lines for field in line} - written == set()
 
