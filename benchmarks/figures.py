@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import embed_cpu_figures
+import embed_growth_figures
 import overlap_figures
 import tasks_figures
 import tokenizer_figures
@@ -210,6 +212,12 @@ def printed_lines() -> str:
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "parity"): parity,
     ("docs/layers.md", "equality"): equality,
+    ("benchmarks/README.md", "embed-cpu"): embed_cpu_figures.shown_ratios,
+    ("docs/performance.md", "embed-cpu-ratios"): embed_cpu_figures.shown_ratios,
+    ("docs/performance.md", "embed-cpu-rates"): embed_cpu_figures.shown_rates,
+    ("docs/performance.md", "embed-cpu-sentences"): embed_cpu_figures.shown_sentences,
+    ("docs/performance.md", "embed-cpu-memory"): embed_cpu_figures.shown_memory,
+    ("docs/performance.md", "embed-growth"): embed_growth_figures.shown,
     ("docs/pretraining.md", "pretrain"): pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,
@@ -332,7 +340,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("examples/demo.py", "Of all sizes and batches that were measured, up to {} (docs/layers.md)"): largest_difference,
     (
         "src/elmore/embedding/embedder.py",
-        "the same call gives the same bits, another batch up to {} more or less (measured",
+        "the same call gives the same bits, and another batch up to {} more or less in float32 (measured",
     ): largest_difference,
     ("README.md", "`elmore-en` has {} million parameters"): lambda: [parameters()],
     ("README.md", "on {} million words of openly licensed English"): lambda: [million_words()],
@@ -349,6 +357,10 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "{} tokens a second at the original size with its softmax over {} words, {} at medium size and {} at small",
     ): speeds,
     ("CHANGELOG.md", "an English model of {} MB"): lambda: [megabytes(0)],
+    (
+        "docs/performance.md",
+        "the {} size in {} on {} threads, medians of {} rounds",
+    ): embed_growth_figures.conditions,
     ("docs/pretraining.md", "Medians of {} rounds"): rounds,
     (
         "docs/pretraining.md",

@@ -21,8 +21,13 @@ EXPERIMENT = ROOT / "experiments" / "elmore-en"
 # Parts of others.
 SHARED = (
     "circumstances.py",
+    "embed_cpu_figures.py",
+    "embed_cpu_turns.py",
+    "embed_growth_figures.py",
     "kept_results.py",
     "overlap_figures.py",
+    "peer_environments.py",
+    "quiet_machine.py",
     "tasks_figures.py",
     "tokenizer_figures.py",
     "waiting_program.py",
@@ -199,6 +204,8 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "program"),
     [
+        ("embed_cpu", "embed_cpu"),
+        ("embed_growth", "embed_growth"),
         ("pretrain", "pretrain"),
         ("pretrain_cpu", "pretrain_cpu"),
         ("tasks_training", "tasks"),
