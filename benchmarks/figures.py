@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import embed_cpu_figures
+import embed_growth_figures
 import overlap_figures
 import task_comparison_figures
 import tasks_figures
@@ -226,6 +228,12 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/layers.md", "equality"): equality,
     ("docs/performance.md", "native-recurrence"): native_recurrence,
     ("docs/performance.md", "native-words"): native_words,
+    ("benchmarks/README.md", "embed-cpu"): embed_cpu_figures.shown_ratios,
+    ("docs/performance.md", "embed-cpu-ratios"): embed_cpu_figures.shown_ratios,
+    ("docs/performance.md", "embed-cpu-rates"): embed_cpu_figures.shown_rates,
+    ("docs/performance.md", "embed-cpu-sentences"): embed_cpu_figures.shown_sentences,
+    ("docs/performance.md", "embed-cpu-memory"): embed_cpu_figures.shown_memory,
+    ("docs/performance.md", "embed-growth"): embed_growth_figures.shown,
     ("docs/pretraining.md", "pretrain"): pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,
@@ -389,6 +397,10 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "{} tokens a second at the original size with its softmax over {} words, {} at medium size and {} at small",
     ): speeds,
     ("CHANGELOG.md", "an English model of {} MB"): lambda: [megabytes(0)],
+    (
+        "docs/performance.md",
+        "the {} size in {} on {} threads, medians of {} rounds",
+    ): embed_growth_figures.conditions,
     ("docs/pretraining.md", "Medians of {} rounds"): rounds,
     (
         "docs/pretraining.md",

@@ -21,7 +21,6 @@ Each prints a table, and appends a JSON line to benchmarks/results/tasks_trainin
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -30,14 +29,14 @@ import venv
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from shutil import which
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from circumstances import circumstances
 from waiting_program import WaitingProgram
 
-from elmore import __version__, load
+from elmore import load
 from elmore.defaults import DEFAULT_MODEL
 from elmore.model import Model
 from elmore.tasks.new_model import find_token_style, new_model
@@ -92,20 +91,6 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     with arguments.results.open("a") as file:
         file.write(json.dumps(result) + "\n")
-
-
-def circumstances() -> dict[str, Any]:
-    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    # A copy without its history, on a machine without git, can be measured too.
-    known = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip() if which("git") else ""
-    return {
-        "commit": known,
-        "elmore": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
 
 
 # Training.

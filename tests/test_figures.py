@@ -20,9 +20,15 @@ EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 # Parts of others.
 SHARED = (
+    "circumstances.py",
     "comparisons.py",
+    "embed_cpu_figures.py",
+    "embed_cpu_turns.py",
+    "embed_growth_figures.py",
     "kept_results.py",
     "overlap_figures.py",
+    "peer_environments.py",
+    "quiet_machine.py",
     "task_comparison_figures.py",
     "tasks_figures.py",
     "tokenizer_figures.py",
@@ -206,6 +212,8 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "program"),
     [
+        ("embed_cpu", "embed_cpu"),
+        ("embed_growth", "embed_growth"),
         ("pretrain", "pretrain"),
         ("pretrain_cpu", "pretrain_cpu"),
         ("tasks_training", "tasks"),
@@ -214,8 +222,8 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
 )
 def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str, program: str) -> None:
     lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
-    parsed = ast.parse((ROOT / "benchmarks" / f"{program}.py").read_text(encoding="utf-8"))
-    written = {node.value for node in ast.walk(parsed) if isinstance(node, ast.Constant)}
+    parsed = [ast.parse((ROOT / "benchmarks" / f"{part}.py").read_text("utf-8")) for part in (program, "circumstances")]
+    written = {node.value for tree in parsed for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     assert lines
     assert {field for line in lines for field in line} - written == set()
 

@@ -1,0 +1,54 @@
+"""The benchmarks of embedding compare like with like: a sample stands for the whole, and a ratio for what was timed."""
+
+from itertools import pairwise
+
+import embed_cpu
+import embed_cpu_figures
+import embed_growth
+import pytest
+
+SENTENCES = [["word"] * (1 + 7 * n % 40) for n in range(640)]
+
+
+def test_a_sample_is_evenly_spaced_and_padded_as_the_whole() -> None:
+    whole = embed_cpu.batched("batches", SENTENCES, 0)
+    sampled = embed_cpu.batched("batches", SENTENCES, 5)
+    assert sampled["batches, whole"] == [SENTENCES]
+    for order in ("batches, file order", "batches, sorted"):
+        assert [len(whole[order]), len(sampled[order])] == [20, 5]
+        assert embed_cpu.padding(sampled[order]) == pytest.approx(embed_cpu.padding(whole[order]), rel=0.05)
+
+    places = [whole["batches, sorted"].index(batch) for batch in sampled["batches, sorted"]]
+    assert {later - earlier for earlier, later in pairwise(places)} == {4}
+
+
+def test_programs_that_compute_something_else_are_not_compared() -> None:
+    same = {"AllenNLP": 100.0, "Elmore, float32": 100.001, "Elmore, int8": 103.0, "MiniLM": 7.0}
+    embed_cpu.check_agreement(same)
+    with pytest.raises(SystemExit, match="do not compute the same"):
+        embed_cpu.check_agreement({**same, "simple_elmo": 101.0})
+
+
+def test_a_ratio_is_larger_where_elmore_is_faster() -> None:
+    def took(milliseconds: float) -> dict[str, dict[str, float]]:
+        return {"5 to 10": {"median": milliseconds}, "18 to 24": {"median": 4 * milliseconds}}
+
+    line = {
+        "batches": {
+            "AllenNLP": {"tokens_per_second": 100.0},
+            "simple_elmo": {"tokens_per_second": 400.0},
+            "Elmore, int8": {"tokens_per_second": 2000.0},
+        },
+        "one_sentence": {"AllenNLP": took(30.0), "Elmore, int8": took(2.0)},
+    }
+    assert embed_cpu_figures.ratios(line, "batches", "Elmore, int8") == [20.0, 5.0]
+    assert embed_cpu_figures.ratios(line, "one_sentence", "Elmore, int8") == [pytest.approx(15.0), None]
+
+
+def test_a_step_has_as_many_distinct_words_as_it_says() -> None:
+    text = [[f"{word}-{n % 400}" for word in ("a", "b", "c")] for n in range(1000)]
+    steps = embed_growth.of_distinct_words(text, embed_growth.argparse.Namespace(tokens=2_000))
+    assert [step.value for step in steps] == [100, 300, 1_000]
+    for step in steps:
+        assert len({word for sentence in step.sentences for word in sentence}) == step.value
+        assert sum(map(len, step.sentences)) == 2_001
