@@ -22,6 +22,8 @@ LABELS = {
     "classify": {"labels": ["0", "1"]},
     "wsd": {"senses": {"NOUN": {"bow": ["bow%1", "bow%2"]}}, "first_senses": {}},
     "wic": {"labels": ["same", "different"]},
+    "entailment": {"labels": ["entailment", "neutral"]},
+    "squad": {},
 }
 FITTED = {"wsd": ("nearest", "linear"), "wic": ("threshold", "classifier")}
 
