@@ -24,6 +24,8 @@ LABELS = {
     "wic": {"labels": ["same", "different"]},
     "srl": {"roles": ["ARG0", "V"]},
     "coref": {},
+    "entailment": {"labels": ["entailment", "neutral"]},
+    "squad": {},
 }
 FITTED = {"wsd": ("nearest", "linear"), "wic": ("threshold", "classifier")}
 
