@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from elmore.cli.command import SOURCE, argument, option, verb
-from elmore.cli.model_options import chosen_device, device_option
+from elmore.cli.model_options import chosen_device, compute_option, device_option
 from elmore.cli.task_options import trained_bilm_option, trained_model_argument
 from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import ComputeName
 from elmore.text_files import DecodingErrors, name_of, read_lines
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @option("--json", "as_json", is_flag=True, help="A JSON object a line, with the places of all labels.")
 @errors_option
 @device_option
+@compute_option
 def predict(
     verbosity: Verbosity,
     *,
@@ -35,11 +37,12 @@ def predict(
     as_json: bool,
     errors: DecodingErrors,
     device: str | None,
+    compute: ComputeName,
 ) -> None:
     """Label the text of FILE, line by line."""
     from elmore.tasks.trained_model import load
 
-    loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity))
+    loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     is_empty = True
     for result in loaded.predict_placed(_texts(files or ("-",), errors)):
         click.echo(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
