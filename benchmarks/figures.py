@@ -114,6 +114,26 @@ def native_words() -> str:
     return table(["size", *numbers], [[name, *map(str, row.values())] for name, row in found.items()])
 
 
+def compute_error() -> str:
+    found = read(BENCHMARKS / "compute_error.json")
+    layers = [f"cosine, layer {number}" for number in range(len(found["cosine"]["float32"]))]
+    rows = [
+        [
+            f"`{compute}`",
+            *("1" if compute == "float32" else f"{cosine:.6f}" for cosine in cosines),
+            f"{found['perplexity'][compute]:.2f}",
+            f"{found['tagger'][compute]:.2f}",
+        ]
+        for compute, cosines in found["cosine"].items()
+    ]
+    return table(["`compute`", *layers, "perplexity", "tagger, %"], rows)
+
+
+def compute_error_sizes() -> list[str]:
+    script = ROOT / "benchmarks" / "compute_error.py"
+    return [constant(script, "COMPARED"), constant(script, "SCORED")]
+
+
 def pretrain() -> str:
     return table(
         ["size", "rows", "classes", "tokens a second", "of the peak of matrix products"],
@@ -234,6 +254,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/performance.md", "embed-cpu-sentences"): embed_cpu_figures.shown_sentences,
     ("docs/performance.md", "embed-cpu-memory"): embed_cpu_figures.shown_memory,
     ("docs/performance.md", "embed-growth"): embed_growth_figures.shown,
+    ("docs/performance.md", "compute-error"): compute_error,
     ("docs/pretraining.md", "pretrain"): pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,
@@ -412,6 +433,10 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "docs/tasks.md",
         "{} sentences of WikiNEuRal, {} tokens, medians of {} rounds in turns",
     ): tasks_figures.prediction_sizes,
+    (
+        "docs/performance.md",
+        "on\n{} sentences of SemCor; the perplexity of {} of a held-out Wikipedia",
+    ): compute_error_sizes,
     ("docs/text.md", "with an F1 of {} % on its dev and {} % on its test part"): tokenizer_figures.ud_f1,
     ("docs/text.md", "Of {} sentences of its text, cut in a style"): tokenizer_figures.converted_sentences,
     (

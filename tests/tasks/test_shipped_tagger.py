@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import elmore
+from elmore.kernels.native_library import Number, native_obstacle
 from elmore.tasks import find_model
 from elmore.tasks.find_model import find_task_model, shipped_names
 from elmore.tasks.model_folder import is_task_model, read_task_model
@@ -48,6 +49,16 @@ def test_its_card_says_data_licence_scores_and_command(folder):
     # Of the universal tags all.
     tags = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
     assert card.labels["tags"] == tags.split()
+
+
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+def test_its_bilm_computes_in_what_it_is_told_to(tagger, folder, compute):
+    if obstacle := native_obstacle(Number[compute.upper()]):
+        pytest.skip(obstacle)
+    text = "The actors took a bow."
+    other = load(folder, device="cpu", compute=compute)
+    assert other.assembled.maker.layers.embedder.compute == compute
+    assert other.predict([text])[0].tags == tagger.predict([text])[0].tags
 
 
 def test_it_tags_raw_text_and_says_where_its_tokens_stand(tagger):

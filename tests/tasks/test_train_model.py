@@ -153,6 +153,8 @@ def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tm
     # Of three parts only the highest had its turn in one epoch.
     changed = {name for name, own in after.state_dict().items() if not own.equal(before.state_dict()[name])}
     assert changed == {name for name in after.state_dict() if name.startswith("lstm.1")}
+    with pytest.raises(InputError, match="compute is 'bfloat16'; a biLM that was trained with its task is float32"):
+        load(tmp_path / "run", device="cpu", compute="bfloat16")
 
 
 def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):

@@ -20,13 +20,12 @@ from elmore.cli.command import (
     state_option,
     verb,
 )
-from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.model_options import ModelChoice, compute_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import (
     DEFAULT_BATCH_TOKENS,
     DEFAULT_CARRY_BATCH_SIZE,
-    DEFAULT_COMPUTE,
     DEFAULT_DTYPE,
     DEFAULT_LAYERS,
     DEFAULT_STATE,
@@ -108,14 +107,7 @@ allennlp_options = options_record(
 @option("--fresh", is_flag=True, panel=OUTPUT, help="Start over, whatever a stopped try got done.")
 @option("--force", is_flag=True, panel=OUTPUT, help="Replace a file that Elmore did not write.")
 @model_options
-@option(
-    "--compute",
-    type=click.Choice(get_args(ComputeName)),
-    default=DEFAULT_COMPUTE,
-    metavar="TYPE",
-    panel=COMPUTING,
-    help="float32, or faster and rougher: bfloat16, with some three digits, and on a CPU int8, with some two.",
-)
+@compute_option
 @option(
     "--batch-tokens",
     default=DEFAULT_BATCH_TOKENS,
@@ -168,6 +160,8 @@ def embed(
         loaded = model.load_to_run(verbosity)
         if state == "carry":
             verbosity.info("the state is carried from sentence to sentence, so that a stopped job has to start over")
+        # Nothing but the embedder reads with this model.
+        loaded.network.release_weights()
         return Embedder(loaded, compute=compute)
 
     started = monotonic()

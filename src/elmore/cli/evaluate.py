@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from elmore.cli.command import FILE, argument, option, verb
-from elmore.cli.model_options import chosen_device, device_option
+from elmore.cli.model_options import chosen_device, compute_option, device_option
 from elmore.cli.task_options import trained_bilm_option, trained_model_argument
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import ComputeName
 
 
 @verb()
@@ -17,13 +18,21 @@ from elmore.cli.verbosity import Verbosity
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="One object of JSON.")
 @device_option
+@compute_option
 def evaluate(
-    verbosity: Verbosity, *, model: str, files: tuple[Path, ...], elmo: str | None, as_json: bool, device: str | None
+    verbosity: Verbosity,
+    *,
+    model: str,
+    files: tuple[Path, ...],
+    elmo: str | None,
+    as_json: bool,
+    device: str | None,
+    compute: ComputeName,
 ) -> None:
     """Score MODEL on FILE, as its task is scored."""
     from elmore.tasks.trained_model import load
 
-    score = load(model, elmo=elmo, device=chosen_device(device, verbosity)).evaluate(files)
+    score = load(model, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(files)
     if as_json:
         click.echo(json.dumps({"metric": score.metric, "value": score.value, **score.parts}))
     else:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
 from elmore.cli.command import ADDRESS, COMPUTING, FILE, MODEL_IN_PIECES, argument, option, options_record
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 
 if TYPE_CHECKING:
     import torch
@@ -107,6 +108,14 @@ _IN_PIECES = (
 )
 device_option = option(
     "--device", metavar="DEVICE", panel=COMPUTING, help="cpu, cuda, cuda:1, mps; by default a GPU, if there is one."
+)
+compute_option = option(
+    "--compute",
+    type=click.Choice(get_args(ComputeName)),
+    default=DEFAULT_COMPUTE,
+    metavar="TYPE",
+    panel=COMPUTING,
+    help="float32, or faster and rougher: bfloat16, with some three digits, and on a CPU int8, with some two.",
 )
 
 # For verbs about a model: `elmore info MODEL`.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from elmore.cli.command import SOURCE, argument, option, verb
-from elmore.cli.model_options import chosen_device, device_option
+from elmore.cli.model_options import chosen_device, compute_option, device_option
 from elmore.cli.task_options import trained_bilm_option, trained_model_argument
 from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
+from elmore.defaults import ComputeName
 from elmore.text_files import DecodingErrors, name_of, read_lines
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 )
 @errors_option
 @device_option
+@compute_option
 def predict(
     verbosity: Verbosity,
     *,
@@ -47,11 +49,12 @@ def predict(
     official: bool,
     errors: DecodingErrors,
     device: str | None,
+    compute: ComputeName,
 ) -> None:
     """Label the text of FILE, line by line; coref reads each FILE as one document."""
     from elmore.tasks.trained_model import load
 
-    loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity))
+    loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
         click.echo(loaded.official_predictions(files or ("-",)))
         return

@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 from elmore.embedding.embedder import Embedder
+from elmore.errors import InputError
 from elmore.model import Model
 from elmore.tasks.batch_maker import BatchMaker
 from elmore.tasks.bilm import requirement_of
@@ -60,6 +62,7 @@ class TokenSources:
     token_style: TokenStyle
     required: RequiredBilm | None = None
     bilm: Model | None = None
+    compute: ComputeName = DEFAULT_COMPUTE  # what a frozen biLM computes in
 
 
 def new_model(
@@ -96,9 +99,11 @@ def assemble(
     joint, layers = None, None
     style, required = sources.token_style, sources.required
     if sources.bilm is not None and recipe.elmo.training == "joint":
+        if sources.compute != DEFAULT_COMPUTE:
+            raise InputError(f"compute is {sources.compute!r}; a biLM that was trained with its task is float32 only")
         joint = JointElmo(sources.bilm, token_style=style, unfreeze_every=recipe.elmo.unfreeze_every)
     elif sources.bilm is not None:
-        reader = LayerReader(Embedder(sources.bilm), token_style=style)
+        reader = LayerReader(Embedder(sources.bilm, compute=sources.compute), token_style=style)
         layers = reader if cache is None else LayerCache(reader, cache)
     shape = None if required is None else BilmShape(required.num_layers, required.dim)
     vocabulary = sources.vocabulary

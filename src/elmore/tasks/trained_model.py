@@ -8,9 +8,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 from elmore.devices import choose_device
 from elmore.errors import FormatError, InputError, error_context, shortened
-from elmore.fields import read_fields
+from elmore.fields import check_value, read_fields
 from elmore.network.mix import LayerMix
 from elmore.tasks.bilm import load_required
 from elmore.tasks.find_model import find_task_model
@@ -107,13 +108,18 @@ class TrainedModel(Generic[E, P]):
 
 
 def load(
-    path: str | Path, *, elmo: str | None = None, device: str | torch.device | None = None
+    path: str | Path,
+    *,
+    elmo: str | None = None,
+    device: str | torch.device | None = None,
+    compute: ComputeName = DEFAULT_COMPUTE,
 ) -> TrainedModel[Any, Any]:
     """Load a trained task model: the folder of a run, the model inside it, or one that comes with Elmore, by its name.
 
     A folder wins over a name. `elmo` is where its biLM lies, if not where it was in training. A biLM that is not the
-    one of training is refused.
+    one of training is refused. `compute` is what a frozen biLM computes in, as for an `Embedder`.
     """
+    check_value("compute", compute, ComputeName)
     path = find_task_model(path)
     stored = read_task_model(path)
     card = stored.card
@@ -130,6 +136,7 @@ def load(
         token_style=card.token_style,
         required=card.elmo,
         bilm=bilm,
+        compute=compute,
     )
     assembled = assemble(task, recipe, card.labels, sources, cache=None, device=chosen)
     with error_context(path):

@@ -1,0 +1,82 @@
+"""What does `compute="bfloat16"` or `"int8"` cost? Against float32, on elmore-en and real text. Prints a table.
+
+    python benchmarks/compute_error.py [--data FOLDER]
+
+The cosine of each word's vector to that of float32, layer by layer, on SemCor; the perplexity of Wikipedia articles
+that were held out; and the accuracy of the tagger inside on EWT's test part, which was trained on float32, whatever it
+is asked with. Results go to results/compute_error.json, each part when it is done.
+"""
+
+import argparse
+import json
+import platform
+from itertools import islice
+from pathlib import Path
+from typing import Any, get_args
+
+import figures
+import numpy as np
+import torch
+
+from elmore import Embedder, __version__, load, perplexity, tasks
+from elmore.defaults import ComputeName
+from elmore.kernels.native_library import Number, native_obstacle
+from elmore.tasks.readers.wsd_xml import read_wsd
+from elmore.text.reading import read_sentences
+
+RESULTS = Path(__file__).resolve().parent / "results" / "compute_error.json"
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+COMPARED = 500  # sentences of SemCor
+SCORED = 100  # of Wikipedia: the full softmax takes its time
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=DATA)
+    data = parser.parse_args().data
+    computes = [name for name in get_args(ComputeName) if native_obstacle(Number[name.upper()]) is None]
+    model = load("elmore-en")
+    embedders = {compute: Embedder(model, compute=compute) for compute in computes}
+    found: dict[str, Any] = {"elmore": __version__, "torch": torch.__version__, "machine": platform.machine()}
+    parts = {
+        "cosine": lambda: cosines(embedders, data / "tasks" / "wsd" / "semcor.data.xml.xz"),
+        "tagger": lambda: accuracies(computes, data / "tasks" / "pos" / "en_ewt-ud-test.conllu.xz"),
+        "perplexity": lambda: perplexities(embedders, data / "text" / "eval" / "own-wikipedia.txt.xz"),
+    }
+    for name, measure in parts.items():
+        found[name] = measure()
+        RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+        print(f"{name}: {found[name]}", flush=True)
+    print(figures.compute_error())
+
+
+def cosines(embedders: dict[ComputeName, Embedder], text: Path) -> dict[str, list[float]]:
+    """The mean over all words, for each layer."""
+    sentences = [sentence.tokens for sentence in read_wsd(text)[:COMPARED]]
+    exact = words_of_layers(embedders["float32"], sentences)
+    others = {compute: words_of_layers(embedder, sentences) for compute, embedder in embedders.items()}
+    return {compute: (exact * other).sum(-1).mean(-1).tolist() for compute, other in others.items()}
+
+
+def words_of_layers(embedder: Embedder, sentences: list[list[str]]) -> np.ndarray:
+    """(layers, words, dim) of length one."""
+    vectors = np.concatenate(embedder.encode(sentences, layers="all", token_style="nltk"), axis=1).astype(np.float64)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def accuracies(computes: list[ComputeName], test: Path) -> dict[str, float]:
+    """The tagger's, in percent."""
+    return {compute: tasks.load("pos", device="cpu", compute=compute).evaluate(test).value for compute in computes}
+
+
+def perplexities(embedders: dict[ComputeName, Embedder], text: Path) -> dict[str, float]:
+    read = read_sentences(text, format="text", style=embedders["float32"].card.text)
+    sentences = [sentence.words for _, sentence in islice(read, SCORED) if sentence.words]
+    return {
+        compute: perplexity(sentences, model=embedder.model, state="fixed").mean
+        for compute, embedder in embedders.items()
+    }
+
+
+if __name__ == "__main__":
+    main()
