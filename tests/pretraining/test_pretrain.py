@@ -270,6 +270,7 @@ def test_a_run_that_goes_on_keeps_its_settings_unless_they_are_given_again(corpu
     assert settings == {
         "log_every": 2,
         "checkpoint_every": 3,
+        "checkpoint_seconds": 0.0,
         "evaluate_every": 6,
         "keep": 3,
         "tensorboard": False,

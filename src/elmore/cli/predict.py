@@ -51,7 +51,10 @@ def predict(
     device: str | None,
     compute: ComputeName,
 ) -> None:
-    """Label the text of FILE, line by line; coref reads each FILE as one document."""
+    """Label the text of FILE, line by line.
+
+    A task that reads documents, as coref does, takes each FILE as one.
+    """
     from elmore.tasks.trained_model import load
 
     loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
