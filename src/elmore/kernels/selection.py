@@ -66,11 +66,9 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
     'cpu'
     """
     if name in NATIVE_NUMBERS and (device.type != "cpu" or dtype != torch.float32 or training):
-        wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
-        raise InputError(f"the kernels {name!r} read float32 on a CPU, without gradients; wanted were {wanted}")
+        raise _refusal(name, "float32 on a CPU", device, dtype, training=training)
     if name == "cuda-graphs" and (device.type != "cuda" or dtype not in TRITON_DTYPES or training):
-        wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
-        raise InputError(f"the kernels {name!r} read on a GPU, without gradients; wanted were {wanted}")
+        raise _refusal(name, "on a GPU", device, dtype, training=training)
     if name is not None:
         return kernels_named(name)
     if not training:
@@ -79,6 +77,11 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
         # In float32 the tiles of the character CNN's kernel would not fit into what a GPU has at hand.
         return kernels_named("triton-bfloat16" if dtype == torch.bfloat16 else "triton")
     return kernels_named("cpu" if device.type == "cpu" else "torch")
+
+
+def _refusal(name: str, reads: str, device: torch.device, dtype: torch.dtype, *, training: bool) -> InputError:
+    wanted = "gradients" if training else f"{dtype} on {device.type}".removeprefix("torch.")
+    return InputError(f"the kernels {name!r} read {reads}, without gradients; wanted were {wanted}")
 
 
 def kernels_for(x: Tensor, parameters: Iterable[Tensor], *, name: str | None = None) -> Kernels:
