@@ -3,6 +3,7 @@
 import os
 
 import torch
+from torch import Tensor
 
 from elmore.errors import InputError
 
@@ -41,6 +42,14 @@ def choose_device(asked: str | torch.device | None = None) -> torch.device:
 def default_device() -> str:
     """The kind of device that serves when none is asked for."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of ordinary memory on a device, which is not waited for: the copy is made when it comes to that."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    # From memory that is not pinned the copy of anything large would begin only once all work before it is done.
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def allow_forked_process(device: torch.device = CPU) -> None:

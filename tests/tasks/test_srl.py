@@ -159,7 +159,7 @@ def test_a_sentence_counts_once_for_the_tagger_of_predicates_however_many_it_has
     vectors = network.embedder(maker.batch(both[:1]).inputs[0])
     finding = torch.tensor([[0, 1, 1]])
     whole = network.predicate_tagger.loss(network._finding(vectors, [3]), finding, torch.ones(1, 3, dtype=torch.bool))
-    roles = network._chances(vectors, [(0, 1)], [3])[0]
+    roles = network._chances(vectors, [(0, 1)], torch.tensor([0]), [3])[0]
     chosen = sum(roles[n, network.tags.index(tag)] for n, tag in enumerate(tags))
     assert alone[0] == pytest.approx((whole[0] / 2 - chosen + network.embedder.penalty()).item(), rel=1e-5)
 
@@ -178,7 +178,7 @@ def test_a_sentence_is_read_for_each_of_its_predicates(model):
     [inputs] = maker.batch([RoleExample(["In", "Paris"]), RoleExample(["Mary", "sleeps", "gave"])]).inputs
     vectors = network.embedder(inputs)
     asked = [(1, 1), (0, 0), (1, 2)]
-    found = network._chances(vectors, asked, inputs.lengths)
+    found = network._chances(vectors, asked, torch.tensor([1, 0, 1]), inputs.lengths)
     for (row, token), chances in zip(asked, found, strict=True):
         length = inputs.lengths[row]
         flags = network.is_predicate.weight[[int(place == token) for place in range(length)]]

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmore.errors import FormatError, InputError, NotFound
+from elmore.tasks import task_training
 from elmore.tasks.events import Finished, Opened, Told
 from elmore.tasks.train_model import drawn, train
 from elmore.tasks.trained_model import load
-from elmore.training.events import Evaluated, Progressed, Stopped
+from elmore.training.events import Evaluated, Progressed, RolledBack, Stopped
 from elmore.training.log import read_log
 from small_tasks import SMALL, TRAINING, WITH_ELMO, train_small, write_data
 
@@ -101,6 +103,41 @@ def test_a_run_that_was_killed_goes_on_to_the_same_model(data, runs, tmp_path):
     assert not (tmp_path / "run" / "model").exists()
     list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], resume=True, device="cpu"))
     assert digests(tmp_path / "run") == digests(runs["ner"])
+
+
+@pytest.mark.parametrize("task", ["ner", "squad"])
+def test_steps_that_are_launched_ahead_of_their_losses_make_the_same_model(task, data, runs, tmp_path, monkeypatch):
+    monkeypatch.setitem(task_training.STEPS_AHEAD, "cpu", 3)
+    train_small(task, tmp_path / "run", data[task])
+    assert digests(tmp_path / "run") == digests(runs[task])
+    logs = [
+        [entry["loss"] for entry in read_log(run / "log.jsonl") if "loss" in entry]
+        for run in (tmp_path / "run", runs[task])
+    ]
+    assert logs[0] == logs[1]
+
+
+def test_a_run_ahead_of_a_loss_that_is_not_finite_goes_back_behind_it(data, tmp_path, monkeypatch):
+    original = task_training.TaskTraining._step
+    spoilt: list[int] = []
+
+    def step(self, number, batch, rate):
+        launched = original(self, number, batch, rate)
+        if number == 5 and not spoilt:
+            spoilt.append(number)
+            return launched._replace(numbers=torch.tensor([float("nan"), 1.0]))
+        return launched
+
+    monkeypatch.setattr(task_training.TaskTraining, "_step", step)
+    models = []
+    for name, ahead in (("at once", 0), ("ahead", 3)):
+        monkeypatch.setitem(task_training.STEPS_AHEAD, "cpu", ahead)
+        spoilt.clear()
+        events = train_small("ner", tmp_path / name, data["ner"])
+        [back] = [event for event in events if isinstance(event, RolledBack)]
+        assert back.number == 5
+        models.append(digests(tmp_path / name))
+    assert models[0] == models[1]
 
 
 def test_the_names_of_a_raw_text_come_with_their_places(runs):

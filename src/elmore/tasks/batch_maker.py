@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from elmore.tasks.joint_elmo import JointElmo
 from elmore.tasks.layer_cache import LayerCache, LayerSource
@@ -42,7 +43,8 @@ class BatchMaker(Generic[E]):
         inputs = []
         for sentences in columns:
             layers = None if self.layers is None else _layers_once(self.layers, sentences)
-            inputs.append(TokenInputs.of(sentences, self.vocabulary, layers).to(self.device))
+            pinned = self.device.type == "cuda"
+            inputs.append(TokenInputs.of(sentences, self.vocabulary, layers, pinned=pinned).to(self.device))
         return Batch(examples, tuple(inputs))
 
     def read_ahead(self, examples: Sequence[E]) -> None:
@@ -77,9 +79,9 @@ class BatchMaker(Generic[E]):
         return torch.autocast("cuda", torch.bfloat16)
 
 
-def _layers_once(source: LayerSource, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+def _layers_once(source: LayerSource, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.floating]]:
     """The layers of each sentence; one that comes again, as a paragraph with several questions, is read once."""
     numbers: dict[tuple[str, ...], int] = {}
     places = [numbers.setdefault(tuple(sentence), len(numbers)) for sentence in sentences]
-    found = source.layers([list(tokens) for tokens in numbers])
+    found = source.layers(list(numbers))
     return [found[place] for place in places]

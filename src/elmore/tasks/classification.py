@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.biattentive_classifier import BiattentiveClassifier, ClassifierDropout
@@ -94,7 +95,7 @@ class TextClassifier(TaskModel[LabeledTokens, PredictedLabel]):
 
     def loss(self, batch: Batch[LabeledTokens]) -> Tensor:
         (inputs,) = batch.inputs
-        gold = torch.tensor([self._numbers[example.label] for example in batch.examples], device=inputs.mask.device)
+        gold = send(torch.tensor([self._numbers[example.label] for example in batch.examples]), inputs.mask.device)
         return torch.nn.functional.cross_entropy(self._logits(inputs).float(), gold) + self.embedder.penalty()
 
     def predict(self, batch: Batch[LabeledTokens]) -> list[PredictedLabel]:

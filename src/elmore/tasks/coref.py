@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmore.devices import send
 from elmore.errors import InputError, InputWarning, count
 from elmore.fields import checked_field
 from elmore.tasks.blocks.sequence_encoder import BiLstm
@@ -142,7 +143,7 @@ class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
         [example] = batch.examples
         cluster_of = {(mention.start, mention.end): mention.cluster for mention in example.mentions}
         spans = zip(ranked.spans.starts.tolist(), ranked.spans.ends.tolist(), strict=True)
-        clusters = torch.tensor([cluster_of.get(span, -1) for span in spans], device=ranked.scores.device)
+        clusters = send(torch.tensor([cluster_of.get(span, -1) for span in spans]), ranked.scores.device)
         return antecedent_loss(ranked, clusters) + self.embedder.penalty()
 
     def predict(self, batch: Batch[CorefExample]) -> list[list[list[TokenSpan]]]:
@@ -155,8 +156,11 @@ class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
         h = self.dropout(self.encoder(x, inputs.lengths))
         if vectors.output is not None:
             h = torch.cat([h, vectors.output.to(h.dtype)], dim=2)
-        # All tokens of the document in a row.
-        ranked: RankedSpans = self.ranker(h[inputs.mask], x[inputs.mask], inputs.lengths)
+        # All tokens of the document in a row; a mask for an index would have the host wait for how many there are.
+        places = np.flatnonzero(np.arange(h.shape[1]) < np.array(inputs.lengths).reshape(-1, 1))
+        rows = send(torch.from_numpy(places), h.device)
+        h, x = (vectors.flatten(0, 1).index_select(0, rows) for vectors in (h, x))
+        ranked: RankedSpans = self.ranker(h, x, inputs.lengths)
         return ranked
 
 

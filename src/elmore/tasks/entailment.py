@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.devices import send
 from elmore.errors import InputError, count
 from elmore.fields import checked_field
 from elmore.tasks import classification
@@ -88,7 +89,7 @@ class EntailmentModel(TaskModel[PairedTokens, PredictedLabel]):
 
     def loss(self, batch: Batch[PairedTokens]) -> Tensor:
         logits = self._logits(batch)
-        gold = torch.tensor([self._numbers[example.label] for example in batch.examples], device=logits.device)
+        gold = send(torch.tensor([self._numbers[example.label] for example in batch.examples]), logits.device)
         return torch.nn.functional.cross_entropy(logits, gold) + self.embedder.penalty()
 
     def predict(self, batch: Batch[PairedTokens]) -> list[PredictedLabel]:

@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-import torch
 from filelock import FileLock
 from numpy.typing import NDArray
-from torch import Tensor
 
 from elmore.atomic_files import atomic_write_folder, make_folder
 from elmore.embedding.embedder import Embedder
@@ -40,8 +38,8 @@ LayerDtype = Literal["float16", "float32"]
 class LayerSource(Protocol):
     """Gives the layers of sentences."""
 
-    def layers(self, sentences: Sequence[Tokens]) -> list[Tensor]:
-        """(T, L, dim) for each sentence, in ordinary memory."""
+    def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
+        """(T, L, dim) for each sentence; not to be written to."""
 
 
 class LayerReader:
@@ -49,7 +47,7 @@ class LayerReader:
 
     >>> reader = LayerReader(Embedder.from_pretrained("tiny-random"))
     >>> [layers.shape for layers in reader.layers([["Why", "?"]])]  # tokens, layers, size
-    [torch.Size([2, 3, 32])]
+    [(2, 3, 32)]
     """
 
     def __init__(self, embedder: Embedder, *, token_style: TokenStyle = "moses", dtype: LayerDtype = "float16") -> None:
@@ -57,15 +55,15 @@ class LayerReader:
         # Rounded alike in training and afterwards, so that what is predicted does not depend on what was cached.
         self.options = EncodeOptions(layers="all", dtype=dtype, token_style=token_style)
 
-    def layers(self, sentences: Sequence[Tokens]) -> list[Tensor]:
+    def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
         return list(self.iterate(sentences))
 
-    def iterate(self, sentences: Sequence[Tokens]) -> Iterator[Tensor]:
+    def iterate(self, sentences: Sequence[Tokens]) -> Iterator[NDArray[np.floating]]:
         """As `layers`, one by one."""
-        items = ((sentence, None) for sentence in sentences)
+        items = ((list(sentence), None) for sentence in sentences)
         for chunk in self.embedder.encode_chunks(items, self.options):
             for item in chunk:
-                yield item.vectors.swapaxes(0, 1)
+                yield item.vectors.swapaxes(0, 1).numpy()
 
 
 class LayerCache:
@@ -75,7 +73,7 @@ class LayerCache:
     >>> cache = LayerCache(LayerReader(Embedder.from_pretrained("tiny-random")), Path(tempfile.mkdtemp()))
     >>> cache.add([["I", "took", "a", "bow"], ["Why", "?"]])
     >>> [layers.shape for layers in cache.layers([["Why", "?"]])]  # tokens, layers, size
-    [torch.Size([2, 3, 32])]
+    [(2, 3, 32)]
     """
 
     def __init__(self, reader: LayerReader, folder: Path, *, bound: int = DEFAULT_BOUND) -> None:
@@ -87,12 +85,13 @@ class LayerCache:
         self._dtype = np.dtype(str(options.dtype))
         self._token_shape = (embedder.num_layers, embedder.dim)
         self._places: dict[bytes, tuple[NDArray[np.floating], int, int]] = {}
+        self._digests: dict[tuple[str, ...], bytes] = {}
         self._opened: set[str] = set()
         self._has_warned = False
 
     def add(self, sentences: Iterable[Tokens], *, show_progress_bar: bool | None = False) -> None:
         """Read and keep the layers of all sentences that are not there yet, as far as the bound allows."""
-        wanted = {_digest(sentence): sentence for sentence in sentences}
+        wanted = {self._digest(sentence): sentence for sentence in sentences}
         make_folder(self._folder)
         # One process reads; those that train beside it find what they need when it is done.
         with FileLock(self._folder / ".lock"):
@@ -103,21 +102,19 @@ class LayerCache:
                 self._write_part(kept, show_progress_bar=show_progress_bar)
                 self._open_parts()
 
-    def layers(self, sentences: Sequence[Tokens]) -> list[Tensor]:
-        """(T, L, dim) for each sentence, in ordinary memory."""
-        found: list[Tensor | None] = []
-        for sentence in sentences:
-            place = self._places.get(_digest(sentence))
-            if place is None:
-                found.append(None)
-            else:
-                vectors, start, stop = place
-                # Copied, because the file's memory cannot be written to, and torch would say so.
-                found.append(torch.from_numpy(vectors[start:stop].copy()))
-        missing = [number for number, one in enumerate(found) if one is None]
-        for number, layers in zip(missing, self._reader.layers([sentences[number] for number in missing]), strict=True):
-            found[number] = layers
-        return [one for one in found if one is not None]
+    def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
+        """(T, L, dim) for each sentence; what is on disk as it lies there."""
+        places = [self._places.get(self._digest(sentence)) for sentence in sentences]
+        missing = [sentence for sentence, place in zip(sentences, places, strict=True) if place is None]
+        read = iter(self._reader.layers(missing))
+        return [next(read) if place is None else place[0][place[1] : place[2]] for place in places]
+
+    def _digest(self, sentence: Tokens) -> bytes:
+        """Made once for a sentence: a training comes to it in every epoch."""
+        tokens = tuple(sentence)
+        if tokens not in self._digests:
+            self._digests[tokens] = _digest(tokens)
+        return self._digests[tokens]
 
     def _within_bound(self, missing: dict[bytes, Tokens]) -> dict[bytes, Tokens]:
         """Of these sentences those for which there is room."""
@@ -149,7 +146,7 @@ class LayerCache:
             place = 0
             with progress_bar("reading with ELMo", show=show_progress_bar, total=len(lengths)) as progress:
                 for layers in self._reader.iterate(list(sentences.values())):
-                    vectors[place : place + len(layers)] = layers.numpy()
+                    vectors[place : place + len(layers)] = layers
                     place += len(layers)
                     progress.advance(sentences=1, tokens=len(layers))
             vectors.flush()

@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmore.devices import send
 from elmore.fields import checked_field
 from elmore.tasks.blocks.crf import viterbi
 from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
@@ -101,25 +103,22 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
         (inputs,) = batch.inputs
         vectors = self.embedder(inputs)
         asked = [(row, e.predicate) for row, e in enumerate(batch.examples) if e.predicate is not None]
-        gold = torch.zeros(len(asked), inputs.mask.shape[1], dtype=torch.int64)
-        is_predicate, shares = torch.zeros(inputs.mask.shape, dtype=torch.int64), []
-        for number, (row, _) in enumerate(asked):
-            tags = batch.examples[row].tags
-            gold[number, : len(tags)] = torch.tensor([self._numbers[tag] for tag in tags])
+        is_predicate, shares = np.zeros(inputs.mask.shape, dtype=np.int64), []
         for row, example in enumerate(batch.examples):
             is_predicate[row, list(example.predicates or ())] = 1
             shares.append(1 / max(len(example.predicates or ()), 1))  # a sentence counts once, as often as it comes
         device = inputs.mask.device
         found = self._finding(vectors, inputs.lengths)
-        finding = self.predicate_tagger.loss(found, is_predicate.to(device), inputs.mask) * torch.tensor(
-            shares, device=device
-        )
-        loss = finding.mean() + self.embedder.penalty()
+        finding = self.predicate_tagger.loss(found, send(torch.from_numpy(is_predicate), device), inputs.mask)
+        loss = (finding * send(torch.tensor(shares), device)).mean() + self.embedder.penalty()
         if asked:
-            chances = self._chances(vectors, asked, inputs.lengths)
-            mask = inputs.mask[[row for row, _ in asked]]
-            chosen = chances.gather(2, gold.to(device).unsqueeze(2)).squeeze(2)
-            loss = loss - chosen.masked_fill(~mask, 0).sum() / len(asked)
+            rows = send(torch.tensor([row for row, _ in asked]), device)
+            chances = self._chances(vectors, asked, rows, inputs.lengths)
+            # A sentence without a predicate has no tags, and stands for O here; its row is not looked at.
+            tags = (example.tags or ["O"] * len(example.tokens) for example in batch.examples)
+            gold = inputs.spread([self._numbers[tag] for own in tags for tag in own]).index_select(0, rows)
+            chosen = chances.gather(2, gold.unsqueeze(2)).squeeze(2)
+            loss = loss - chosen.masked_fill(~inputs.mask.index_select(0, rows), 0).sum() / len(asked)
         return loss
 
     def predict(self, batch: Batch[RoleExample]) -> list[PredictedRoles]:
@@ -133,8 +132,8 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
             asked += [(row, token) for token in (predicates[row] if example.predicates is None else given)]
         frames: list[list[PredictedFrame]] = [[] for _ in batch.examples]
         if asked:
-            chances = self._chances(vectors, asked, inputs.lengths)
-            mask = inputs.mask[[row for row, _ in asked]]
+            rows = send(torch.tensor([row for row, _ in asked]), inputs.mask.device)
+            chances, mask = self._chances(vectors, asked, rows, inputs.lengths), inputs.mask.index_select(0, rows)
             best = viterbi(chances, mask, start=self.starts, transitions=self.transitions, end=self.ends)
             for (row, token), tags in zip(asked, best, strict=True):
                 frames[row].append(PredictedFrame(token, [self.tags[number] for number in tags]))
@@ -144,12 +143,15 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
         emissions: Tensor = self.predicate_tagger(vectors.input.detach(), lengths)
         return emissions
 
-    def _chances(self, vectors: EmbeddedTokens, asked: Sequence[tuple[int, int]], lengths: Sequence[int]) -> Tensor:
-        """(R, T, K) the logarithms of the probabilities of all tags, for each row and predicate that is asked for."""
-        device = vectors.input.device
-        rows, tokens = torch.tensor(asked).unbind(dim=1)
-        flags = nn.functional.one_hot(tokens, vectors.input.shape[1]).to(device)
-        rows = rows.to(device)
+    def _chances(
+        self, vectors: EmbeddedTokens, asked: Sequence[tuple[int, int]], rows: Tensor, lengths: Sequence[int]
+    ) -> Tensor:
+        """(R, T, K) the logarithms of the probabilities of all tags, for each row and predicate that is asked for.
+
+        `rows` (R,) are the rows once more, on the device.
+        """
+        tokens = torch.tensor([token for _, token in asked])
+        flags = send(nn.functional.one_hot(tokens, vectors.input.shape[1]), rows.device)
         x = torch.cat([vectors.input.index_select(0, rows), self.is_predicate(flags)], dim=2)
         x = self.encoder(x, [lengths[row] for row, _ in asked])
         if vectors.output is not None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.devices import send
 from elmore.errors import InputError, count
 from elmore.fields import checked_field
 from elmore.tasks.blocks.answer_spans import SpanLogits, best_spans, span_loss
@@ -118,7 +119,7 @@ class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
 
     def loss(self, batch: Batch[ParagraphQuestion]) -> Tensor:
         logits = self._logits(batch)
-        spans = torch.tensor([example.span for example in batch.examples], device=logits.start.device)
+        spans = send(torch.tensor([example.span for example in batch.examples]), logits.start.device)
         return span_loss(logits, *spans.unbind(dim=1)) + self.embedder.penalty()
 
     def predict(self, batch: Batch[ParagraphQuestion]) -> list[PredictedAnswer]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from elmore.errors import InputError
@@ -64,10 +63,8 @@ class TaggerModel(TaskModel[TaggedTokens, list[str]]):
 
     def loss(self, batch: Batch[TaggedTokens]) -> Tensor:
         (inputs,) = batch.inputs
-        gold = torch.zeros(inputs.mask.shape, dtype=torch.int64)
-        for row, example in enumerate(batch.examples):
-            gold[row, : len(example.tags)] = torch.tensor([self._numbers[tag] for tag in example.tags])
-        losses = self.tagger.loss(self._emissions(inputs), gold.to(inputs.mask.device), inputs.mask)
+        gold = inputs.spread([self._numbers[tag] for example in batch.examples for tag in example.tags])
+        losses = self.tagger.loss(self._emissions(inputs), gold, inputs.mask)
         return losses.mean() + self.embedder.penalty()
 
     def predict(self, batch: Batch[TaggedTokens]) -> list[list[str]]:

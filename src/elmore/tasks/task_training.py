@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ E = TypeVar("E")
 P = TypeVar("P")
 
 BATCHES_AHEAD = 4
+# So many steps are launched before the loss of one is asked for, on devices that work while the host goes on.
+STEPS_AHEAD = {"cuda": 8}
 # What stands in checkpoints before the names of the best weights, and of the average of all so far.
 BEST, AVERAGE = "best.", "average."
 
@@ -61,16 +63,21 @@ class TaskTraining(Generic[E, P]):
         return self.stopping.is_over
 
     def train(self, done: int, until: int, *, skipped: Collection[int] = (), rate_share: float = 1.0) -> Iterator[Step]:
-        """Take the steps after `done`; yield each."""
+        """Take the steps after `done`; yield each, on a GPU a little later."""
+        self.model.train()
+        waiting: deque[_LaunchedStep] = deque()
         for number, batch in self._batches_ahead(done, until, skipped):
-            self.model.train()
             self._unfreeze((number - 1) / self.steps_per_epoch)
             # Dropout depends on seed and step alone, so a run that was stopped goes on as if it had not been.
             torch.manual_seed(self.options.seed * 1_000_003 + number)
             rate = rate_share * self.stopping.rate_share * self.options.learning_rate
-            yield self._step(number, batch, rate)
+            waiting.append(self._step(number, batch, rate))
+            while len(waiting) > STEPS_AHEAD.get(self.maker.device.type, 0):
+                yield waiting.popleft().finished()
+        while waiting:
+            yield waiting.popleft().finished()
 
-    def _step(self, number: int, batch: Batch[E], rate: float) -> Step:
+    def _step(self, number: int, batch: Batch[E], rate: float) -> "_LaunchedStep":
         with self.maker.autocast(self.options.precision):
             loss = self.model.loss(batch)
         self.optimizer.zero_grad()
@@ -81,7 +88,7 @@ class TaskTraining(Generic[E, P]):
         self.optimizer.step()
         if self.average is not None:
             self.average.update(number)
-        return Step(number, (loss.item(),), norm.item(), rate)
+        return _LaunchedStep.of(number, rate, torch.stack([loss.detach(), norm]))
 
     def _batches_ahead(self, done: int, until: int, skipped: Collection[int]) -> Iterator[tuple[int, Batch[E]]]:
         """The batches of these steps, made by a thread while others are being used."""
@@ -161,6 +168,31 @@ class TaskTraining(Generic[E, P]):
 
     def memory_bytes(self) -> int | None:
         return self._memory.peak_growth(training_state_bytes(self.model, [self.optimizer]))
+
+
+class _LaunchedStep(NamedTuple):
+    """A step whose loss may still have to be computed."""
+
+    number: int
+    rate: float
+    numbers: Tensor  # (2,) loss and norm of the gradients, in ordinary memory
+    is_there: torch.cuda.Event | None  # when they are
+
+    @classmethod
+    def of(cls, number: int, rate: float, numbers: Tensor) -> "_LaunchedStep":
+        # Sent for at once: a copy that is asked for later would wait for all steps that were launched in between.
+        copied = numbers.to("cpu", non_blocking=True)
+        if not numbers.is_cuda:
+            return cls(number, rate, copied, None)
+        is_there = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        is_there.record()
+        return cls(number, rate, copied, is_there)
+
+    def finished(self) -> Step:
+        if self.is_there is not None:
+            self.is_there.synchronize()
+        loss, norm = self.numbers.tolist()
+        return Step(self.number, (loss,), norm, self.rate)
 
 
 def epoch_steps(batches: int, options: TrainingOptions) -> int:

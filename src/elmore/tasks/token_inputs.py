@@ -4,15 +4,14 @@ B sentences, T tokens, W distinct tokens of a batch, C characters, L layers, dim
 """
 
 from collections.abc import Collection, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
+from elmore.devices import send
 from elmore.tasks.token_vocabulary import NO_CHARACTER, TokenVocabulary
 
 Tokens = Sequence[str]
@@ -31,9 +30,16 @@ class TokenInputs(NamedTuple):
 
     @classmethod
     def of(
-        cls, sentences: Sequence[Tokens], vocabulary: TokenVocabulary, layers: Sequence[Tensor] | None = None
+        cls,
+        sentences: Sequence[Tokens],
+        vocabulary: TokenVocabulary,
+        layers: Sequence[NDArray[np.floating]] | None = None,
+        *,
+        pinned: bool = False,
     ) -> "TokenInputs":
         """Number the tokens; `layers` has those (T, L, dim) of each sentence.
+
+        With `pinned` they are laid out in memory that a GPU can fetch by itself.
 
         >>> inputs = TokenInputs.of([["the", "bow"], ["bow"]], TokenVocabulary(("bow", "the"), characters=tuple("bow")))
         >>> inputs.words.tolist(), inputs.mask.tolist()
@@ -53,27 +59,43 @@ class TokenInputs(NamedTuple):
             words=torch.from_numpy(words[distinct] * mask),
             characters=torch.from_numpy(_characters(numbers, vocabulary)),
             distinct=torch.from_numpy(distinct),
-            layers=pad_sequence(list(layers), batch_first=True) if layers else None,
+            layers=_padded(layers, places=mask.shape[1], pinned=pinned) if layers else None,
         )
 
-    def to(self, device: torch.device | str) -> "TokenInputs":
-        def moved(part: Tensor) -> Tensor:
-            return part.to(device, non_blocking=True)
-
+    def to(self, device: torch.device) -> "TokenInputs":
         return self._replace(
-            mask=moved(self.mask),
-            words=moved(self.words),
-            characters=moved(self.characters),
-            distinct=moved(self.distinct),
-            layers=None if self.layers is None else moved(self.layers),
+            mask=send(self.mask, device),
+            words=send(self.words, device),
+            characters=send(self.characters, device),
+            distinct=send(self.distinct, device),
+            layers=None if self.layers is None else send(self.layers, device),
         )
+
+    def spread(self, numbers: Sequence[int]) -> Tensor:  # (B, T)
+        """One number for each token, from the first of the first sentence to the last of the last, where it stands."""
+        mask = _filled(self.lengths)
+        spread = np.zeros(mask.shape, dtype=np.int64)
+        spread[mask] = numbers
+        return send(torch.from_numpy(spread), self.mask.device)
+
+
+def _padded(layers: Sequence[NDArray[np.floating]], *, places: int, pinned: bool) -> Tensor:  # (B, T, L, dim)
+    """Straight from where they lie: they are by far the most of a batch, and every copy of them takes its time."""
+    dtype = torch.from_numpy(np.empty(0, layers[0].dtype)).dtype
+    padded = torch.empty(len(layers), places, *layers[0].shape[1:], dtype=dtype, pin_memory=pinned)
+    for row, own in zip(padded.numpy(), layers, strict=True):
+        row[: len(own)] = own
+        row[len(own) :] = 0
+    return padded
 
 
 def _characters(words: Collection[str], vocabulary: TokenVocabulary) -> NDArray[np.int64]:  # (W, C)
-    spelt = [vocabulary.character_numbers(word) for word in words]
-    places = _filled(tuple(map(len, spelt)) or (0,), at_least=1)
+    # A model without a character CNN knows no character, and asks for none.
+    lengths = tuple(map(len, words)) if vocabulary.characters else (0,) * len(words)
+    places = _filled(lengths or (0,), at_least=1)
     numbers = np.full(places.shape, NO_CHARACTER, dtype=np.int64)
-    numbers[places] = list(chain.from_iterable(spelt))
+    if vocabulary.characters:
+        numbers[places] = vocabulary.character_numbers("".join(words))
     return numbers
 
 

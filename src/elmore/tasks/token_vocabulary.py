@@ -31,8 +31,10 @@ class TokenVocabulary:
     def __post_init__(self) -> None:
         # Made once: a frozen dataclass allows no other way.
         object.__setattr__(self, "_words", {word: number for number, word in enumerate(self.words, start=1)})
-        numbers = {character: number for number, character in enumerate(self.characters, start=FIRST_CHARACTER)}
-        object.__setattr__(self, "_characters", numbers)
+        codes = _code_points("".join(self.characters))
+        order = np.argsort(codes, kind="stable")
+        object.__setattr__(self, "_codes", codes[order])
+        object.__setattr__(self, "_numbers_of_codes", order + FIRST_CHARACTER)
 
     def word_number(self, token: str) -> int:
         """The number of a word; 0 for one that is unknown.
@@ -43,10 +45,23 @@ class TokenVocabulary:
         found: int = self._words.get(token.lower() if self.lowercase else token, UNKNOWN_WORD)  # type: ignore[attr-defined]
         return found
 
-    def character_numbers(self, token: str) -> list[int]:
-        """The number of each character of a word."""
-        known: dict[str, int] = self._characters  # type: ignore[attr-defined]
-        return [known.get(character, UNKNOWN_CHARACTER) for character in token]
+    def character_numbers(self, text: str) -> NDArray[np.int64]:
+        """The number of each character.
+
+        >>> TokenVocabulary(characters=("w", "b")).character_numbers("bow").tolist()
+        [3, 1, 2]
+        """
+        known: NDArray[np.uint32] = self._codes  # type: ignore[attr-defined]
+        numbers: NDArray[np.int64] = self._numbers_of_codes  # type: ignore[attr-defined]
+        codes = _code_points(text)
+        if not len(known):
+            return np.full(len(codes), UNKNOWN_CHARACTER, dtype=np.int64)
+        places = np.searchsorted(known, codes).clip(max=len(known) - 1)
+        return np.where(known[places] == codes, numbers[places], UNKNOWN_CHARACTER)
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
 def build_vocabulary(

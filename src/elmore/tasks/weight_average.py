@@ -40,8 +40,8 @@ class WeightAverage:
     def update(self, step: int) -> None:
         """Count in the weights as they are after this step, from 1."""
         decay = min(self._decay, (1 + step) / (10 + step))
-        for average, parameter in zip(self._average.values(), self._parameters.values(), strict=True):
-            average.lerp_(parameter, 1 - decay)
+        # Of all weights at once: one kernel on a GPU, and not one for each of them.
+        torch._foreach_lerp_(list(self._average.values()), list(self._parameters.values()), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -55,8 +55,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _put(self, values: Mapping[str, Tensor]) -> None:
-        for name, parameter in self._parameters.items():
-            parameter.copy_(values[name])
+        torch._foreach_copy_(list(self._parameters.values()), [values[name] for name in self._parameters])
 
     def state_dict(self) -> dict[str, Tensor]:
         """For a checkpoint."""

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.feed_forward import FeedForward
@@ -183,7 +184,7 @@ class PairClassifier(TaskModel[UsePair, PredictedPair]):
 
     def loss(self, batch: Batch[UsePair]) -> Tensor:
         logits = self._logits(batch)
-        gold = torch.tensor([float(pair.label or 0) for pair in batch.examples], device=logits.device)
+        gold = send(torch.tensor([float(pair.label or 0) for pair in batch.examples]), logits.device)
         return torch.nn.functional.binary_cross_entropy_with_logits(logits, gold) + self.embedder.penalty()
 
     def predict(self, batch: Batch[UsePair]) -> list[PredictedPair]:

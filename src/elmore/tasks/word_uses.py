@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from elmore.devices import send
 from elmore.errors import InputError
 from elmore.network.mix import NO_SHARE, LayerMix
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -33,8 +34,9 @@ def span_means(vectors: Tensor, spans: Sequence[TokenSpan]) -> Tensor:  # (B, T,
     """
     if not spans:
         return vectors.new_zeros(0, vectors.shape[-1])
-    rows, starts, ends = torch.tensor(spans, device=vectors.device).unsqueeze(2).unbind(dim=1)  # (N, 1) each
-    places = starts + torch.arange(int((ends - starts).max()), device=vectors.device)  # (N, longest)
+    rows, starts, ends = send(torch.tensor(spans), vectors.device).unsqueeze(2).unbind(dim=1)  # (N, 1) each
+    longest = max(span.end - span.start for span in spans)
+    places = starts + torch.arange(longest, device=vectors.device)  # (N, longest)
     own = vectors[rows, places.clamp_max(vectors.shape[1] - 1)] * (places < ends).unsqueeze(2)
     return own.sum(dim=1) / (ends - starts)
 

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from elmore.devices import send
 from elmore.errors import InputError, count
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.wsd_f1 import wsd_scores
@@ -200,11 +201,12 @@ class LinearSense(TaskModel[SenseSentence, list[PredictedSense]]):
         ]
         if not ambiguous:
             return 0 * self.bias.sum() + self.embedder.penalty()
-        vectors = target_vectors(self.embedder, batch)[ambiguous]
+        all_vectors = target_vectors(self.embedder, batch)
+        vectors = all_vectors.index_select(0, send(torch.tensor(ambiguous), all_vectors.device))
         numbers = [self.inventory.numbers(targets[place]) for place in ambiguous]
         logits = self._logits(vectors, numbers)
         is_gold = _padded([[n in gold[place] for n in own] for place, own in zip(ambiguous, numbers, strict=True)])
-        right = logits.masked_fill(~is_gold.bool().to(logits.device), -torch.inf)
+        right = logits.masked_fill(~send(is_gold.bool(), logits.device), -torch.inf)
         return (logits.logsumexp(dim=1) - right.logsumexp(dim=1)).mean() + self.embedder.penalty()
 
     def predict(self, batch: Batch[SenseSentence]) -> list[list[PredictedSense]]:
@@ -221,8 +223,8 @@ class LinearSense(TaskModel[SenseSentence, list[PredictedSense]]):
 
     def _logits(self, vectors: Tensor, numbers: Sequence[Sequence[int]]) -> Tensor:
         """(N, K) of the senses with these numbers, for each vector (N, D); -inf beyond the last of each."""
-        senses = _padded(numbers).to(vectors.device)
-        beyond = _padded([[1] * len(own) for own in numbers]).to(vectors.device) == 0
+        senses = send(_padded(numbers), vectors.device)
+        beyond = send(_padded([[1] * len(own) for own in numbers]), vectors.device) == 0
         # In float32: of bfloat16's few digits many would be equal.
         logits = torch.einsum("nkd,nd->nk", self.weight[senses], vectors.float()) + self.bias[senses]
         return logits.masked_fill(beyond, -torch.inf)

@@ -136,7 +136,7 @@ def test_sentences_turned_round_twice_are_as_before() -> None:
     from elmore.tasks.blocks.sequence_encoder import Packing
 
     lengths = [2, 4, 0, 1]
-    packing = Packing(torch.tensor(lengths), places=4, device=torch.device("cpu"))
+    packing = Packing(lengths, places=4, device=torch.device("cpu"))
     numbers = torch.arange(16.0).reshape(4, 4, 1)
     packed = packing.pack(numbers)
     turned = packing.pad(packed._replace(data=packed.data[packing.reversed_rows()])).squeeze(2)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from elmore.tasks.blocks.sequence_encoder import BiGru, BiLstm
+from elmore.tasks.blocks.sequence_encoder import BiGru, BiLstm, packing_of
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds
 
@@ -150,3 +150,14 @@ def test_it_runs_under_autocast(kind: Any) -> None:
 def test_lengths_of_other_sentences_are_noticed(lengths: list[int]) -> None:
     with pytest.raises(AssertionError, match="lengths are of"):
         BiLstm(3, 2)(torch.zeros(2, 4, 3), lengths)
+
+
+def test_what_was_packed_while_predicting_can_be_trained_on() -> None:
+    encoder, x = BiLstm(3, 2), torch.randn(2, 4, 3)
+    packing_of.cache_clear()
+    with torch.inference_mode():
+        expected = encoder(x, [4, 2]).clone()
+    found = encoder(x.requires_grad_(), [4, 2])
+    found.sum().backward()
+    assert torch.equal(found, expected)
+    assert packing_of.cache_info().hits == 1

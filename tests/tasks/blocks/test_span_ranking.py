@@ -123,7 +123,7 @@ def ranked_of(scores: list[list[float]]) -> RankedSpans:
     for row, own in enumerate(scores):
         table[row, : len(own)] = torch.tensor(own, dtype=torch.float64)
     antecedents = torch.arange(count)[:, None] - torch.arange(1, count)
-    spans = Spans(torch.arange(count), torch.arange(count) + 1)
+    spans = Spans(np.arange(count), np.arange(count) + 1)
     return RankedSpans(spans, antecedents.clamp_min(0), antecedents >= 0, table)
 
 
@@ -153,11 +153,12 @@ def test_links_make_clusters_and_what_is_linked_to_none_is_in_none() -> None:
     assert link_clusters(ranked_of([[0.0], [0.0, 0.0]])) == []
 
 
-def test_gradients_are_the_same_however_many_spans_are_scored_at_once(monkeypatch) -> None:
+def test_gradients_are_the_same_however_many_spans_are_scored_at_once_and_kept(monkeypatch) -> None:
     h, x = random_tensor(1, 9, 3), random_tensor(2, 9, 2)
     results: list[list[Tensor]] = []
-    for rows in (1, 64):
+    for rows, kept in ((1, 0), (1, 2**30), (3, 2**30), (64, 0), (64, 2**30)):
         monkeypatch.setattr(span_ranking, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(span_ranking, "MOST_KEPT", kept)  # of 0, all is made again on the way back
         ranker = random_ranker(5, spans_per_word=1.0)
         leaves = [h.clone().requires_grad_(), x.clone().requires_grad_()]
         ranked = ranker(*leaves, [5, 4])
@@ -166,9 +167,10 @@ def test_gradients_are_the_same_however_many_spans_are_scored_at_once(monkeypatc
         # What is added to all logits of a softmax moves nothing.
         moved = [one for name, one in ranker.named_parameters() if name != "head_attention.bias"]
         results.append([*(leaf.grad for leaf in leaves), *(one.grad for one in moved)])
-    for one, other in zip(*results, strict=True):
-        assert one.any()
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    for several in zip(*results, strict=True):
+        assert several[0].any()
+        for other in several[1:]:
+            torch.testing.assert_close(several[0], other, rtol=1e-9, atol=1e-11)
 
 
 def test_a_document_of_one_word_has_one_span_and_no_antecedents() -> None:

@@ -34,8 +34,16 @@ class FeedForward(nn.Module):
         self.output_dim = sizes[-1] if output_dim is None else output_dim
 
     def forward(self, x: Tensor) -> Tensor:  # (..., input_dim) -> (..., output_dim)
-        for layer, dropout in zip(self.layers, self.dropouts, strict=True):
+        return self.after_first(self.layers[0](x)) if self.layers else self._output(x)
+
+    def after_first(self, x: Tensor) -> Tensor:  # (..., dims[0]) -> (..., output_dim)
+        """The rest of the way, from what the first layer's W x + b is, however that came about."""
+        x = self.dropouts[0](torch.relu(x))
+        for layer, dropout in zip(self.layers[1:], self.dropouts[1:], strict=True):
             x = dropout(torch.relu(layer(x)))
+        return self._output(x)
+
+    def _output(self, x: Tensor) -> Tensor:
         return x if self.output is None else self.output(x)
 
 

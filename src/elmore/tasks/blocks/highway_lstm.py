@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.tasks.blocks.highway_recurrence import GATES, highway_recurrence
-from elmore.tasks.blocks.sequence_encoder import Packing
+from elmore.tasks.blocks.sequence_encoder import packing_of
 
 
 class AlternatingHighwayLstm(nn.Module):
@@ -33,7 +33,7 @@ class AlternatingHighwayLstm(nn.Module):
 
     def forward(self, x: Tensor, lengths: Sequence[int] | Tensor) -> Tensor:  # (B, T, D), B on the CPU -> (B, T, H)
         """The outputs of the last layer at each token; zeros at padding."""
-        packing = Packing(torch.as_tensor(lengths, dtype=torch.int64), places=x.shape[1], device=x.device)
+        packing = packing_of(tuple(torch.as_tensor(lengths).tolist()), places=x.shape[1], device=x.device)
         packed = packing.pack(x)
         sizes, tokens = packed.batch_sizes.tolist(), packed.data
         # A layer that reads backward reads forward over sentences that were turned round, each within its own tokens.

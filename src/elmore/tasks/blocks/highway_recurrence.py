@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from elmore.devices import send
+
 GATES = 5  # o, t, i, f, g; those of σ first, and those whose gradients come from h alone before the others
 
 
@@ -136,4 +138,4 @@ def _steps_before(batch_sizes: Sequence[int], device: torch.device) -> Tensor:
     """For every token but the first ones of the sentences, where the token before it stands."""
     sizes = np.array(batch_sizes)
     numbers = np.arange(sizes[0], sizes.sum()) - np.repeat(sizes[:-1], sizes[1:])
-    return torch.from_numpy(numbers).to(device, non_blocking=True)
+    return send(torch.from_numpy(numbers), device)

@@ -4,12 +4,14 @@ B sentences, T tokens, D size of what is read, H units in each direction.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from elmore.devices import send
 from elmore.tasks.blocks.dropout import VariationalDropout
 
 
@@ -45,11 +47,11 @@ class _BiRnn(nn.Module):
         if (counts > 0).all():
             return self._read(x, counts)
         # Torch packs no empty sentence, so of those a place of padding is read, and forgotten.
-        empty = (counts == 0).to(x.device).view(-1, 1, 1)
+        empty = send(counts == 0, x.device).view(-1, 1, 1)
         return self._read(x, counts.clamp_min(1)).masked_fill(empty, 0)
 
     def _read(self, x: Tensor, counts: Tensor) -> Tensor:
-        packing = Packing(counts, places=x.shape[1], device=x.device)
+        packing = packing_of(tuple(counts.tolist()), places=x.shape[1], device=x.device)
         packed = packing.pack(self.dropout(x))
         for number, layer in enumerate(self.layers):
             if number and self.training and self.dropout.probability > 0:
@@ -65,15 +67,15 @@ class Packing:
     tokens are gathered at once, by indices that are found before the device is asked for anything.
     """
 
-    def __init__(self, lengths: Tensor, *, places: int, device: torch.device) -> None:
-        counts = lengths.numpy()
+    def __init__(self, lengths: Sequence[int], *, places: int, device: torch.device) -> None:
+        counts = np.array(lengths, dtype=np.int64)
         self._sentences, self._places = len(counts), places
         order = np.argsort(-counts, kind="stable")  # longest first, as packed sentences come
         times = np.arange(counts.max(initial=0)).reshape(-1, 1)
         is_token = times < counts[order]  # (T, B)
         self._is_token, self._device = is_token, device
         self._batch_sizes = torch.from_numpy(is_token.sum(axis=1))
-        self._rows = torch.from_numpy((order * places + times)[is_token]).to(device, non_blocking=True)
+        self._rows = send(torch.from_numpy((order * places + times)[is_token]), device)
 
     def pack(self, padded: Tensor) -> PackedSequence:  # (B, T, D)
         return PackedSequence(padded.flatten(0, 1).index_select(0, self._rows), self._batch_sizes)
@@ -85,12 +87,21 @@ class Packing:
         times, sentences = np.nonzero(self._is_token)
         lengths = self._is_token.sum(axis=0)
         rows = firsts[lengths[sentences] - 1 - times] + sentences
-        return torch.from_numpy(rows).to(self._device, non_blocking=True)
+        return send(torch.from_numpy(rows), self._device)
 
     def pad(self, packed: PackedSequence) -> Tensor:  # (B, T, D), zeros where there is no token
         empty = packed.data.new_zeros(self._sentences * self._places, packed.data.shape[1])
         padded = empty.index_copy(0, self._rows, packed.data)
         return padded.view(self._sentences, self._places, padded.shape[1])
+
+
+# A reader has several networks for the same sentences, one after another; what they share is found once.
+@lru_cache(maxsize=4)
+def packing_of(lengths: tuple[int, ...], *, places: int, device: torch.device) -> Packing:
+    """How sentences of these lengths are packed."""
+    # What is made while predicting may come up again in training, which takes no tensor of inference mode.
+    with torch.inference_mode(mode=False):
+        return Packing(lengths, places=places, device=device)
 
 
 class BiLstm(_BiRnn):

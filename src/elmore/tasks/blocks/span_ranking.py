@@ -11,7 +11,7 @@ N tokens of a document, S spans, K spans that are kept, A antecedents, D size of
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,19 +19,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from elmore.devices import send
 from elmore.tasks.blocks.attention import masked_softmax
 from elmore.tasks.blocks.feed_forward import FeedForward
 
 DISTANCE_BINS = (0, 1, 2, 3, 4, 5, 8, 16, 32, 64)  # the first distance of each
-SPANS_AT_ONCE = 2048  # when all are scored
-ROWS_AT_ONCE = 64  # spans whose antecedents are scored together; what is between is made again on the way back
+SPANS_AT_ONCE = 2**15  # when all are scored
+ROWS_AT_ONCE = 128  # spans whose antecedents are scored together
+# Numbers that scores of pairs may keep for the way back; where it would be more, they are made again there.
+MOST_KEPT = 2**29
 
 
 class Spans(NamedTuple):
-    """Spans of a document, by their tokens."""
+    """Spans of a document, by their tokens; in ordinary memory, where whoever asks for them need not wait."""
 
-    starts: Tensor  # (S,)
-    ends: Tensor  # (S,) the token after the last
+    starts: NDArray[np.int64]  # (S,)
+    ends: NDArray[np.int64]  # (S,) the token after the last
+
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Starts and ends on a device."""
+        starts, ends = send(torch.from_numpy(np.stack(self)), device).unbind()
+        return starts, ends
 
 
 class RankedSpans(NamedTuple):
@@ -82,13 +90,13 @@ class SpanRanker(nn.Module):
 
     def forward(self, h: Tensor, x: Tensor, lengths: Sequence[int]) -> RankedSpans:  # (N, D), (N, X), sentences
         spans = self.keep(h, x, lengths)
-        g = self.represent(h, x, spans)
+        g = self.represent(h, x, *spans.on(h.device))
         mention = _unrounded(self.mention(g).squeeze(1))  # (K,)
-        offsets = torch.arange(1, max(min(len(g) - 1, self.limits.max_antecedents), 0) + 1, device=g.device)
-        antecedents = torch.arange(len(g), device=g.device).unsqueeze(1) - offsets  # (K, A)
+        offsets = torch.arange(1, max(min(len(g) - 1, self.limits.max_antecedents), 0) + 1)
+        bins = send(torch.bucketize(offsets, torch.tensor(DISTANCE_BINS), right=True) - 1, g.device)
+        antecedents = torch.arange(len(g), device=g.device).unsqueeze(1) - send(offsets, g.device)  # (K, A)
         is_antecedent = antecedents >= 0
         antecedents = antecedents.clamp_min(0)
-        bins = torch.bucketize(offsets, torch.tensor(DISTANCE_BINS, device=g.device), right=True) - 1
         distance = self.feature_dropout(self.distances(bins))  # (A, feature)
         theirs = nn.functional.embedding(antecedents, mention.unsqueeze(1)).squeeze(2)
         scores = mention.unsqueeze(1) + theirs + _unrounded(self.pair(g, antecedents, distance))
@@ -96,38 +104,54 @@ class SpanRanker(nn.Module):
         scores = scores.masked_fill(~is_antecedent, torch.finfo(scores.dtype).min / 4)
         return RankedSpans(spans, antecedents, is_antecedent, torch.cat([scores.new_zeros(len(g), 1), scores], dim=1))
 
-    def represent(self, h: Tensor, x: Tensor, spans: Spans) -> Tensor:  # -> (S, G)
-        starts, ends = spans
-        places = starts.unsqueeze(1) + torch.arange(self.limits.max_width, device=h.device)  # (S, width)
-        inside, places = places < ends.unsqueeze(1), places.clamp_max(len(h) - 1)
-        # All by embedding(), whose gradients are added up in one order, which those of an index are not.
-        logits = nn.functional.embedding(places, self.head_attention(h)).squeeze(2)
-        attention = masked_softmax(logits, inside).to(x.dtype)
-        head = torch.bmm(attention.unsqueeze(1), nn.functional.embedding(places, x)).squeeze(1)
+    def represent(self, h: Tensor, x: Tensor, starts: Tensor, ends: Tensor) -> Tensor:  # -> (S, G)
+        head = self._heads(h, x, starts, ends)
         width = self.feature_dropout(self.widths(ends - starts - 1))
+        # By embedding(), whose gradients are added up in one order, which those of an index are not.
         first, last = (nn.functional.embedding(place, h) for place in (starts, ends - 1))
         return torch.cat([first, last, width, head], dim=1)
+
+    def _heads(self, h: Tensor, x: Tensor, starts: Tensor, ends: Tensor) -> Tensor:  # -> (S, X)
+        places = starts.unsqueeze(1) + torch.arange(self.limits.max_width, device=h.device)  # (S, width)
+        inside, places = places < ends.unsqueeze(1), places.clamp_max(len(h) - 1)
+        logits = nn.functional.embedding(places, self.head_attention(h)).squeeze(2)
+        attention = masked_softmax(logits, inside).to(x.dtype)
+        return torch.bmm(attention.unsqueeze(1), nn.functional.embedding(places, x)).squeeze(1)
 
     @torch.no_grad()
     def keep(self, h: Tensor, x: Tensor, lengths: Sequence[int]) -> Spans:
         """The spans to be linked; those that are not need no gradient, so that none is kept for them."""
-        starts, ends = all_spans(lengths, self.limits.max_width)
-        was_training, scores = self.training, []
+        every = Spans(*all_spans(lengths, self.limits.max_width))
+        was_training = self.training
         self.eval()  # which spans are kept is no matter of chance
-        for first in range(0, len(starts), SPANS_AT_ONCE):
-            here = slice(first, first + SPANS_AT_ONCE)
-            some = Spans(*(torch.from_numpy(part[here]).to(h.device) for part in (starts, ends)))
-            scores.append(self.mention(self.represent(h, x, some)).squeeze(1).float().cpu())
+        scores = self._mention_scores(h, x, every).float().cpu().numpy()
         self.train(was_training)
         most = max(int(self.limits.spans_per_word * sum(lengths)), 1)
-        kept = prune(starts, ends, torch.cat(scores).numpy(), most)
-        return Spans(*(torch.from_numpy(part[kept]).to(h.device) for part in (starts, ends)))
+        kept = prune(*every, scores, most)
+        return Spans(every.starts[kept], every.ends[kept])
+
+    def _mention_scores(self, h: Tensor, x: Tensor, spans: Spans) -> Tensor:  # (S,)
+        """As `mention` of what `represent` gives; its first layer is applied to tokens, of which there are fewer."""
+        layer = cast("nn.Linear", self.mention.layers[0])  # a ModuleList does not tell
+        sizes = [h.shape[1], h.shape[1], self.widths.embedding_dim, x.shape[1]]
+        first, last, width, head = torch.split(layer.weight, sizes, dim=1)
+        by_first, by_last = nn.functional.linear(h, first, layer.bias), nn.functional.linear(h, last)
+        by_width, by_x = nn.functional.linear(self.widths.weight, width), nn.functional.linear(x, head)
+        scores = []
+        for start in range(0, len(spans.starts), SPANS_AT_ONCE):
+            here = slice(start, start + SPANS_AT_ONCE)
+            starts, ends = Spans(spans.starts[here], spans.ends[here]).on(h.device)
+            products = by_first.index_select(0, starts) + by_last.index_select(0, ends - 1)
+            products = products + by_width.index_select(0, ends - starts - 1) + self._heads(h, by_x, starts, ends)
+            scores.append(self.mention.after_first(products).squeeze(1))
+        return torch.cat(scores)
 
 
 class PairScorer(nn.Module):
     """A feed-forward network over [g_i; g_j; g_i * g_j; distance], for each i and its antecedents j, the nearest first.
 
-    What its first layer makes of single spans is made once for each, and not once for each pair.
+    What its first layer makes of single spans is made once for each, and not once for each pair; and W (g_i * g_j) is
+    (W * g_i) g_j, so that all pairs of some spans are one product of matrices, and no pair is laid out at full size.
     """
 
     def __init__(self, span_dim: int, feature_dim: int, hidden: Sequence[int], dropout: float) -> None:
@@ -139,27 +163,32 @@ class PairScorer(nn.Module):
         self.rest = FeedForward(hidden[0], hidden[1:], dropout=dropout, output_dim=1)
 
     def forward(self, g: Tensor, antecedents: Tensor, distance: Tensor) -> Tensor:  # (K, G), (K, A), (A, F) -> (K, A)
-        size = g.shape[1]
+        (count, size), most = g.shape, antecedents.shape[1]
         own, other, product, far = torch.split(self.first.weight, [size, size, size, distance.shape[1]], dim=1)
         from_own = nn.functional.linear(g, own, self.first.bias)
         from_other = nn.functional.linear(g, other)
         from_distance = nn.functional.linear(distance, far)
-
-        def score(rows: Tensor, before: Tensor, from_distance: Tensor) -> Tensor:  # (rows,), (rows, A) -> (rows, A)
-            products = nn.functional.embedding(rows, g).unsqueeze(1) * nn.functional.embedding(before, g)
-            x = nn.functional.linear(products, product) + nn.functional.embedding(before, from_other)
-            x = x + nn.functional.embedding(rows, from_own).unsqueeze(1) + from_distance
-            found: Tensor = self.rest(self.dropout(torch.relu(x))).squeeze(2)
-            return found
-
+        units = self.first.out_features
+        is_much = count * units * (8 * most + size) > MOST_KEPT
         scores = []
-        for rows in torch.split(torch.arange(len(g)), ROWS_AT_ONCE):
+        for start in range(0, count, ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, count)
             # The last of these spans has as many before it as its number says; further ones nobody has.
-            most = min(int(rows[-1]), antecedents.shape[1])
-            before = antecedents[rows[0] : rows[-1] + 1, :most]
-            some = (rows.to(g.device), before, from_distance[:most])
-            found = checkpoint(score, *some, use_reentrant=False) if torch.is_grad_enabled() else score(*some)
-            scores.append(nn.functional.pad(found, (0, antecedents.shape[1] - most)))
+            nearest, first = min(stop - 1, most), max(start - most, 0)
+
+            def score(start: int = start, stop: int = stop, nearest: int = nearest, first: int = first) -> Tensor:
+                rows, window = slice(start, stop), slice(first, stop)
+                weights = (g[rows].unsqueeze(1) * product).flatten(0, 1)  # (rows * units, G)
+                pairs = nn.functional.linear(g[window], weights).view(-1, stop - start, units)  # (window, rows, units)
+                pairs = pairs + from_other[window].unsqueeze(1)
+                places = (antecedents[rows, :nearest] - first).clamp_min(0)  # (rows, A)
+                x = pairs.transpose(0, 1).gather(1, places.unsqueeze(2).expand(-1, -1, units))
+                x = x + from_own[rows].unsqueeze(1) + from_distance[:nearest]
+                found: Tensor = self.rest(self.dropout(torch.relu(x))).squeeze(2)
+                return found
+
+            found = checkpoint(score, use_reentrant=False) if is_much and torch.is_grad_enabled() else score()
+            scores.append(nn.functional.pad(found, (0, most - nearest)))
         return torch.cat(scores)
 
 
@@ -185,22 +214,23 @@ def prune(
     >>> prune(np.array([0, 1, 0]), np.array([2, 3, 1]), np.array([3.0, 2.0, 1.0], np.float32), 2)
     array([2, 0])
     """
+    # Of equal scores, the one that stands first.
+    order = np.argsort(-scores, kind="stable")
     longest_from: dict[int, int] = {}  # of those kept, by first token, the furthest end
     longest_to: dict[int, int] = {}  # by end, the first token that is furthest away
     kept: list[int] = []
-    # Of equal scores, the one that stands first.
-    for number in np.argsort(-scores, kind="stable").tolist():
+    for number, start, end in zip(order.tolist(), starts[order].tolist(), ends[order].tolist(), strict=True):
         if len(kept) == most:
             break
-        start, end = int(starts[number]), int(ends[number])
-        crosses = any(longest_from.get(place, 0) > end for place in range(start + 1, end)) or any(
-            longest_to.get(place, start) < start for place in range(start + 1, end)
-        )
-        if not crosses:
+        for place in range(start + 1, end):
+            if longest_from.get(place, 0) > end or longest_to.get(place, start) < start:
+                break
+        else:
             kept.append(number)
             longest_from[start] = max(longest_from.get(start, 0), end)
             longest_to[end] = min(longest_to.get(end, start), start)
-    return np.array(sorted(kept, key=lambda number: (starts[number], ends[number])), np.int64)
+    chosen = np.array(kept, np.int64)
+    return chosen[np.lexsort((ends[chosen], starts[chosen]))]
 
 
 def antecedent_loss(ranked: RankedSpans, clusters: Tensor) -> Tensor:  # (K,) -> ()
