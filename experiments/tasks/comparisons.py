@@ -64,7 +64,7 @@ PLATEAU = {"training.plateau_factor": 0.5, "training.plateau_patience": 2}
 NORM, AT_BOTH, FINE_TUNED = {"elmo.normalize": True}, {"elmo.where": "both"}, {"elmo.training": "fine-tuned"}
 LARGE, FIXED, DROPPED = {"training.batch_size": 64}, {"words.trained": False}, {"elmo.dropout": 0.3}
 NO_ELMO, NO_NORM = {"elmo.where": "none"}, {"elmo.normalize": False}
-SLOW, FAST = {"training.learning_rate": 0.0003}, {"training.learning_rate": 0.001}
+SLOWER, SLOW, FAST = ({"training.learning_rate": rate} for rate in (0.0001, 0.0003, 0.001))
 AT_INPUT, HALF = {"elmo.where": "input"}, {"elmo.dropout": 0.5}
 
 
@@ -91,6 +91,10 @@ SETTINGS = {
         input_norm_slow={**AT_INPUT, **NORM, **HALF, **SLOW},
         both_norm_slow={**AT_BOTH, **NORM, **HALF, **SLOW},
         input_norm_fine_tuned={**AT_INPUT, **NORM, **HALF, **FAST, **FINE_TUNED},
+        input_norm_slower={**AT_INPUT, **NORM, **HALF, **SLOWER},
+        input_norm_slow_dropout={**AT_INPUT, **NORM, **HALF, **SLOW, "task.input_dropout": 0.5},
+        input_norm_slow_fine_tuned={**AT_INPUT, **NORM, **HALF, **SLOW, **FINE_TUNED},
+        without_fast={**NO_ELMO, **FAST},
     ),
     "wnut17": settings(
         without_plateau={**NO_ELMO, **PLATEAU},
@@ -105,6 +109,13 @@ SETTINGS = {
 
 # At the rate that is best with ELMo the model without it would be starved.
 SST_BASELINE = Variant(name=WITHOUT, changes={**NO_ELMO, **FAST}, baseline=None, fractions=FRACTIONS)
+
+# With so little data the model without ELMo does better when it leaves GloVe's vectors alone.
+FIXED_WITHOUT = "without ELMo, GloVe fixed"
+FIXED_VECTORS = (
+    Variant(name=FIXED_WITHOUT, changes={**NO_ELMO, **FIXED}, baseline=None),
+    Variant(name="with ELMo, GloVe fixed", changes=FIXED, baseline=FIXED_WITHOUT),
+)
 
 # A tagger of ELMo's vectors alone, small enough to be shipped; chosen by the dev set.
 SHIPPED = {
@@ -134,7 +145,7 @@ COMPARISONS = {
         variants=paper_variants(fractions=FRACTIONS),
         changes={**LONG_EPOCHS, **LARGE, **PLATEAU},
     ),
-    "wnut17": Comparison(task="ner", **WNUT17, tests=WNUT17_TEST, variants=TABLES),
+    "wnut17": Comparison(task="ner", **WNUT17, tests=WNUT17_TEST, variants=(*TABLES, *FIXED_VECTORS)),
     "sst": Comparison(
         task="sentiment",
         **SST,
