@@ -83,6 +83,10 @@ SETTINGS = {
         norm_plateau_both={**NORM, **LARGE, **PLATEAU, **AT_BOTH},
         norm_plateau_fixed={**NORM, **LARGE, **PLATEAU, **FIXED},
         without_plateau_fixed={**NO_ELMO, **LARGE, **PLATEAU, **FIXED},
+        norm_plateau_fine_tuned={**NORM, **LARGE, **PLATEAU, **FINE_TUNED},
+        norm_plateau_half={**NORM, **LARGE, **PLATEAU, **HALF},
+        norm_plateau_joint={**NORM, **LARGE, **PLATEAU, "elmo.training": "joint"},
+        norm_plateau_light_penalty={**NORM, **LARGE, **PLATEAU, "elmo.penalty": 0.001},
     ),
     "sst": settings(
         without_slow={**NO_ELMO, **SLOW},
@@ -95,6 +99,9 @@ SETTINGS = {
         input_norm_slow_dropout={**AT_INPUT, **NORM, **HALF, **SLOW, "task.input_dropout": 0.5},
         input_norm_slow_fine_tuned={**AT_INPUT, **NORM, **HALF, **SLOW, **FINE_TUNED},
         without_fast={**NO_ELMO, **FAST},
+        output_norm_slow={"elmo.where": "output", **NORM, **HALF, **SLOW},
+        input_norm_slow_trained={**AT_INPUT, **NORM, **HALF, **SLOW, "words.trained": True},
+        input_norm_slow_light={**AT_INPUT, **NORM, "elmo.dropout": 0.3, **SLOW},
     ),
     "wnut17": settings(
         without_plateau={**NO_ELMO, **PLATEAU},
