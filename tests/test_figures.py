@@ -21,6 +21,7 @@ EXPERIMENT = ROOT / "experiments" / "elmore-en"
 # Parts of others.
 SHARED = (
     "circumstances.py",
+    "comparison_parts.py",
     "comparisons.py",
     "embed_cpu_figures.py",
     "embed_cpu_turns.py",
@@ -31,6 +32,7 @@ SHARED = (
     "quiet_machine.py",
     "task_comparison_figures.py",
     "tasks_figures.py",
+    "text_comparisons.py",
     "tokenizer_figures.py",
     "waiting_program.py",
     "word_senses_figures.py",

@@ -1,25 +1,31 @@
-"""What is ELMo worth to names, parts of speech and sentiment? The same models with `elmore-en` and without it.
+"""What is ELMo worth to the tasks? The same models with `elmore-en` and without it.
 
     python experiments/tasks/run.py [NAME ...] [--data FOLDER] [--work FOLDER] [--jobs N] [--device DEVICE] [--seeds N]
 
 Every NAME is a comparison as `elmore compare` makes them; without any, all are run. They can be stopped and go on where
-they were. Of each, results/NAME keeps the table, the plots and a line for every training, with the command that trains
-the same model.
+they were. Of each, results/NAME keeps the table and the plots, and a line for every training with the command that
+trains the same model; the tables of one data set, such as snli and snli-layers, share their trainings, whose lines are
+kept with the first. --only trains these variants alone, for now, and what they are measured against. For a trial there
+are --work and --results for folders of its own, and --set training.epochs=2 for any field of the recipe.
 """
 
 import argparse
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from comparison_parts import CUTS, Comparison
 from comparisons import COMPARISONS
+from cut_data import make_cut
 
 from elmore.tasks import compare
-from elmore.tasks.comparison.variants import WITHOUT
+from elmore.tasks.comparison.events import Reported
+from elmore.tasks.comparison.variants import WITHOUT, Variant
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path("../shared/data/tasks")  # from the root of the repository
 WORK = Path(".cache/experiments/tasks")
-KEPT = ("results.jsonl", "table.md", "table.json", "*.png")
 
 
 def main() -> None:
@@ -27,29 +33,57 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(COMPARISONS))
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--work", type=Path, default=WORK)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", metavar="VARIANT", help="train these variants alone, for now")
+    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change the recipes of all")
+    parser.add_argument("--no-tables", action="store_true", help="train, and leave the tables for another time")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in COMPARISONS]:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
+    together: dict[str, list[str]] = {}
     for name in arguments.names or COMPARISONS:
-        run(name, arguments)
+        together.setdefault(COMPARISONS[name].trained_in or name, []).append(name)
+    for folder, names in together.items():
+        # All trainings at once first, so that the last ones of one table do not wait for those of the next.
+        if len(names) > 1 or arguments.no_tables:
+            run(folder, union([COMPARISONS[name] for name in names]), arguments)
+        for name in names if not arguments.no_tables else ():
+            if report := run(folder, COMPARISONS[name], arguments):
+                keep(report, arguments.results / name, arguments.results / folder)
 
 
-def run(name: str, arguments: argparse.Namespace) -> None:
-    comparison, data, folder = COMPARISONS[name], arguments.data, arguments.work / name
-    changes = dict(comparison.changes)
-    changes["words.vectors"] = "none" if comparison.vectors == "none" else str(data / comparison.vectors)
+def union(comparisons: Sequence[Comparison]) -> Comparison:
+    """One that trains all that these do."""
+    variants: dict[str, Variant] = {}
+    for variant in (one for comparison in comparisons for one in comparison.variants):
+        known = variants.setdefault(variant.name, variant)
+        variants[variant.name] = replace(known, fractions=known.fractions or variant.fractions)
+    return replace(comparisons[0], variants=tuple(variants.values()))
+
+
+def run(folder: str, comparison: Comparison, arguments: argparse.Namespace) -> Reported | None:
+    """Train what is not trained yet; the report, unless it was stopped before."""
+
+    def path(file: str) -> Path:
+        if file.startswith(CUTS):
+            return make_cut(file.removeprefix(CUTS), arguments.data, arguments.work / CUTS)
+        return arguments.data / file
+
+    changes = {**comparison.changes, **dict(one.split("=", 1) for one in arguments.set)}
+    changes["words.vectors"] = "none" if comparison.vectors == "none" else str(path(comparison.vectors))
+    train = [comparison.train] if isinstance(comparison.train, str) else comparison.train
+    only = (WITHOUT, *arguments.only) if arguments.only else [one.name for one in comparison.variants]
     events = compare(
         comparison.task,
-        folder,
-        train=data / comparison.train,
-        dev=data / comparison.dev,
-        test={test: data / file for test, file in comparison.tests.items()},
+        arguments.work / folder,
+        train=[path(file) for file in train],
+        dev=path(comparison.dev),
+        test={test: path(file) for test, file in comparison.tests.items()},
         recipe=changes,
-        variants=[one for one in comparison.variants if not arguments.only or one.name in (WITHOUT, *arguments.only)],
+        variants=[one for one in comparison.variants if one.name in only],
         seeds=arguments.seeds,
         jobs=arguments.jobs,
         keep_models=comparison.keep_models,
@@ -57,12 +91,17 @@ def run(name: str, arguments: argparse.Namespace) -> None:
         device=arguments.device,
     )
     for event in events:
-        print(f"{name}: {event}", flush=True)
-    kept = RESULTS / name
-    kept.mkdir(parents=True, exist_ok=True)
-    for pattern in KEPT:
-        for file in folder.glob(pattern):
-            shutil.copy(file, kept)
+        print(f"{folder}: {event}", flush=True)
+    return event if isinstance(event, Reported) else None
+
+
+def keep(report: Reported, tables: Path, trainings: Path) -> None:
+    """Copy what is to be kept: the table and the plots, and the lines of all trainings."""
+    for folder in (tables, trainings):
+        folder.mkdir(parents=True, exist_ok=True)
+    for file in report.files.values():
+        shutil.copy(file, tables)
+    shutil.copy(report.files["table"].parent / "results.jsonl", trainings)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from elmore.errors import InputError, InputWarning
 from elmore.tasks.coref import COREF, CorefExample, CorefOptions, CorefRecipe, cut, draw_sentences, in_parts
 from elmore.tasks.readers.conll2012 import Mention, mentions, read_conll2012
 from elmore.tasks.recipe import TrainingOptions
+from elmore.tasks.significance import score_of
 from elmore.tasks.task_training import TaskTraining
 from elmore.tasks.trained_model import TrainedModel, load
 
@@ -119,6 +120,17 @@ def test_the_score_is_that_without_clusters_of_one_mention_and_the_other_stands_
     assert score.parts["with_singletons"] < 100
     assert score.parts["with_singletons.b_cubed.recall"] == pytest.approx(75)
     assert "the same with clusters of one mention: " in score.table
+
+
+def test_what_documents_count_makes_up_the_score(data, model):
+    examples = COREF.read([data], CorefOptions(), to_train=False).examples
+    predictions = model.assembled.maker.predict(model.assembled.model, examples)
+    # A link that is missing in one document, and one too many in the other.
+    broken = [[cluster[1:] for cluster in predictions[0]], [[span for cluster in predictions[1] for span in cluster]]]
+    for found in (predictions, broken):
+        counts = np.array([COREF.counts(*pair) for pair in zip(examples, found, strict=True)])
+        assert score_of(counts, COREF.count_score) == pytest.approx(COREF.score(examples, found).value)
+    assert COREF.score(examples, broken).value < COREF.score(examples, predictions).value
 
 
 def test_which_sentences_a_step_reads_follows_from_seed_and_step():

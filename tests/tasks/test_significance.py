@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmore.tasks.metrics.score import Counts
-from elmore.tasks.significance import p_value, score_of
+from elmore.tasks.significance import ENDS, bootstrap_interval, p_value, score_of
 from elmore.tasks.table import TASKS
 
 
@@ -63,9 +63,27 @@ def test_where_nothing_was_found_and_nothing_is_there_the_score_is_zero():
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_whose_score_is_a_share_says_what_an_example_counts(name):
-    # The score of coreference is the average of three.
-    assert (TASKS[name].counts is None) == (name == "coref")
+def test_every_task_says_what_an_example_counts(name):
+    assert TASKS[name].counts is not None
+
+
+def test_an_interval_is_that_of_all_draws():
+    first, second = drawn_counts(3, examples=5)
+    for pair in ((first, None), (first, second)):
+        scores = []
+        for places in product(range(5), repeat=5):
+            drawn = list(places)
+            scores.append(score_of(first[drawn]) - (0 if pair[1] is None else score_of(second[drawn])))
+        below, above = (np.percentile(scores, (end - 1, end + 1)) for end in ENDS)
+        low, high = bootstrap_interval(*pair, draws=20_000)
+        assert below[0] <= low <= below[1]
+        assert above[0] <= high <= above[1]
+
+
+def test_models_that_say_the_same_differ_by_nothing_in_every_draw():
+    first, _ = drawn_counts(1, examples=30)
+    assert bootstrap_interval(first, first.copy()) == (0.0, 0.0)
+    assert bootstrap_interval(first)[0] < score_of(first) < bootstrap_interval(first)[1]
 
 
 def test_names_are_counted_as_spans_and_tags_as_tokens():

@@ -234,7 +234,8 @@ class _Comparing:
     def _report(self) -> Reported:
         results = list(self._done.values())
         folder = self._folder.path
-        comparison = tabulate(self._request.task.name, self._plan, results, self._folder.read_counts(results))
+        counts, task = self._folder.read_counts(results), self._request.task
+        comparison = tabulate(task.name, self._plan, results, counts, task.count_score)
         files = {"table": folder / "table.md", "json": folder / "table.json"}
         for path, text in ((files["table"], comparison.to_markdown()), (files["json"], comparison.to_json())):
             with atomic_write(path) as unfinished:

@@ -27,7 +27,12 @@ from elmore.errors import InputError, InputWarning, count
 from elmore.fields import checked_field
 from elmore.tasks.blocks.sequence_encoder import BiLstm
 from elmore.tasks.blocks.span_ranking import RankedSpans, SpanLimits, SpanRanker, antecedent_loss, link_clusters
-from elmore.tasks.metrics.coreference import coreference_scores, without_singletons
+from elmore.tasks.metrics.coreference import (
+    conll_counts,
+    conll_of_counts,
+    coreference_scores,
+    without_singletons,
+)
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.readers.conll2012 import Mention, mention_cells, mentions, read_conll2012
 from elmore.tasks.recipe import TaskOptions, TaskRecipe, TrainingOptions
@@ -264,6 +269,14 @@ def score(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Seque
     return Score(own.metric, own.value, parts, table)
 
 
+def counts(example: CorefExample, clusters: Sequence[Sequence[TokenSpan]]) -> list[float]:
+    """What one document adds to the score; a part of a very long one counts as a document."""
+    key: dict[int, list[TokenSpan]] = {}
+    for mention in example.mentions:
+        key.setdefault(mention.cluster, []).append((mention.start, mention.end))
+    return conll_counts(without_singletons(key.values()), without_singletons(clusters))
+
+
 def parse(text: str, cutter: TextCutter) -> list[CorefExample]:
     """A text as one document."""
     sentences = [cut for cut in cutter.sentences(text) if cut.tokens]
@@ -303,7 +316,8 @@ COREF: Task[CorefExample, Any] = Task(
     check=check,
     build=lambda options, known, embedder: CoreferenceModel(options, embedder),  # noqa: ARG005
     score=score,
-    counts=None,  # the average of three scores is no F1 of counts
+    counts=counts,
+    count_score=conll_of_counts,
     reads_documents=True,
     draw_part=draw_sentences,
     parse=parse,

@@ -12,8 +12,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
-from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.score import Score
 from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.significance import CountScore, f1_of_counts
 from elmore.tasks.token_embedder import TokenEmbedder
 from elmore.tasks.token_inputs import TokenInputs
 
@@ -121,8 +122,10 @@ class Task(Generic[E, P]):
     # A new model, from [task], the labels, and where tokens get their vectors.
     build: Callable[[Any, Labels, TokenEmbedder], TaskModel[E, P] | FittedModel[E, P]]
     score: Callable[[Sequence[E], Sequence[P]], Score]
-    # What the score of one example counts, for tests of significance; None where a score is no F1 and no accuracy.
-    counts: Callable[[E, P], Counts] | None = None
+    # What one example adds to the sums that make up the score, for tests of significance and intervals: its `Counts`,
+    # or whatever `count_score` takes; None where a score is not made of sums.
+    counts: Callable[[E, P], Sequence[float]] | None = None
+    count_score: CountScore = f1_of_counts
     # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
     # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files.

@@ -7,8 +7,9 @@ import pytest
 from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.metrics.coreference import conll_counts, conll_of_counts, coreference_scores
 from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.significance import p_value
+from elmore.tasks.significance import bootstrap_interval, p_value
 
 PLAN = make_plan(TaskRecipe(), paper_variants(where=["input"]), seeds=3)
 
@@ -68,6 +69,23 @@ def test_the_p_value_is_of_the_counts_of_all_seeds_together():
     _, row, _ = tabulate("ner", PLAN, results, counts).rows
     assert row.gains["test"].p == p_value(good + good_again, bad + bad_again)
     assert row.gains["test"].p not in (p_value(good, bad), p_value(good_again, bad_again))
+    assert row.gains["test"].interval == bootstrap_interval(good + good_again, bad + bad_again)
+    assert row.intervals["test"] == bootstrap_interval(good + good_again)
+
+
+def test_p_value_and_intervals_are_of_the_score_that_the_task_makes_of_its_counts():
+    results = [result(name, 1, 80.0) for name in (WITHOUT, WITH)]
+    documents = [[["a", "b", "c"], ["d", "e"]], [["f", "g"], ["h", "i", "j"]], [["k", "l"]]]
+    good = np.array([conll_counts(key, key) for key in documents])
+    bad = np.array([conll_counts(key, [key[0][:2]]) for key in documents])
+    counts = {(WITHOUT, 1.0, 1): {"test": bad}, (WITH, 1.0, 1): {"test": good}}
+    without, row, _ = tabulate("coref", PLAN, results, counts, conll_of_counts).rows
+    assert row.intervals["test"] == (100.0, 100.0)
+    # Each of the three by itself is a test set that may be drawn.
+    alone = [coreference_scores([key], [[key[0][:2]]]).value for key in documents]
+    assert without.intervals["test"] == pytest.approx((min(alone), max(alone)))
+    assert row.gains["test"].p == p_value(good, bad, conll_of_counts)
+    assert "+0.00 to" in tabulate("coref", PLAN, results, counts, conll_of_counts).to_markdown()
 
 
 def test_epochs_to_pass_are_counted_against_the_baseline_of_the_same_seed():
@@ -93,9 +111,9 @@ def test_text_markdown_and_json_tell_the_same():
     comparison = tabulate("ner", make_plan(TaskRecipe(), paper_variants(), seeds=1), results, {})
     assert comparison.to_text() == (
         "ner, test: span F1\n"
-        "variant       seeds    dev   test   gain  error reduction  p  best epoch  passes baseline\n"
-        "without ELMo      1  60.00  80.00                             2.0 of 2.0\n"
-        "with ELMo         1  60.00  85.00  +5.00           25.0 %     2.0 of 2.0            never\n"
+        "variant       seeds    dev   test   gain  interval  error reduction  p  best epoch  passes baseline\n"
+        "without ELMo      1  60.00  80.00                                       2.0 of 2.0\n"
+        "with ELMo         1  60.00  85.00  +5.00                     25.0 %     2.0 of 2.0            never\n"
     )
-    assert "| with ELMo | 1 | 60.00 | 85.00 | +5.00 | 25.0 % |  | 2.0 of 2.0 | never |" in comparison.to_markdown()
+    assert "| with ELMo | 1 | 60.00 | 85.00 | +5.00 |  | 25.0 % |  | 2.0 of 2.0 | never |" in comparison.to_markdown()
     assert json.loads(comparison.to_json())["rows"][1]["gains"]["test"]["gain"] == 5.0

@@ -154,8 +154,7 @@ def score_tests(
         score = task.score(examples, predictions)
         scores[name] = TestScore(value=score.value, parts=dict(score.parts), examples=len(examples))
         if task.counts is not None:
-            pairs = zip(examples, predictions, strict=True)
-            arrays[name] = np.array([task.counts(*pair) for pair in pairs], np.int64)
+            arrays[name] = np.array([task.counts(*pair) for pair in zip(examples, predictions, strict=True)])
     make_folder(counts.parent)
     with atomic_write(counts) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, **arrays)

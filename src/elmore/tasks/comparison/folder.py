@@ -125,7 +125,7 @@ class ComparisonFolder:
         except OSError as error:
             raise cannot_be_written(self.results, error) from error
 
-    def read_counts(self, results: Sequence[CellResult]) -> dict[tuple[str, float, int], dict[str, NDArray[np.int64]]]:
+    def read_counts(self, results: Sequence[CellResult]) -> dict[tuple[str, float, int], dict[str, NDArray[Any]]]:
         """What the test examples counted, of each training that has such counts."""
         found = {}
         for result in results:

@@ -3,8 +3,8 @@
     gain               mean score - mean score of the baseline, over the seeds that both have
     error reduction    gain / (100 - score of the baseline)
 
-The spread is the standard deviation over seeds. The p-value is that of `elmore.tasks.significance`, of the counts of
-all seeds together.
+The spread is the standard deviation over seeds. The p-value and the intervals are those of `elmore.tasks.significance`,
+of the counts of all seeds together.
 """
 
 import json
@@ -12,16 +12,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean, stdev
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.tasks.comparison.result import CellResult
 from elmore.tasks.comparison.variants import Plan
-from elmore.tasks.significance import p_value
+from elmore.tasks.significance import CountScore, bootstrap_interval, f1_of_counts, p_value
 
 Key = tuple[str, float, int]  # variant, fraction, seed
-CountsByKey = Mapping[Key, Mapping[str, NDArray[np.int64]]]  # and by test set
+CountsByKey = Mapping[Key, Mapping[str, NDArray[Any]]]  # and by test set
+Interval = tuple[float, float]  # in which a value lies in 95 of 100 test sets that could be drawn from this one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,8 @@ class Gain:
 
     gain: float
     error_reduction: float | None  # of 1; None where the baseline makes no errors
-    p: float | None  # None of a score that is neither F1 nor accuracy
+    p: float | None  # None of a score that is not made of counts
+    interval: Interval | None  # of the gain; None of the same
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,7 @@ class Row:
     seeds: tuple[int, ...]
     dev: MeanScore
     tests: Mapping[str, MeanScore]
+    intervals: Mapping[str, Interval]  # of the scores, by test set; none of those that are not made of counts
     gains: Mapping[str, Gain]  # by test set; none of a baseline
     epochs: float  # mean, until training ended
     best_epoch: float  # mean
@@ -89,7 +93,7 @@ class Comparison:
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         has_fractions = len({row.fraction for row in self.rows}) > 1
         header = ["variant", *(["data"] if has_fractions else []), "seeds", "dev", "test"]
-        header += ["gain", "error reduction", "p", "best epoch", "passes baseline"]
+        header += ["gain", "interval", "error reduction", "p", "best epoch", "passes baseline"]
         tables = []
         for test in self.tests:
             body = []
@@ -104,10 +108,11 @@ class Comparison:
 
 def _gain_cells(gain: Gain | None) -> list[str]:
     if gain is None:
-        return ["", "", ""]
+        return ["", "", "", ""]
     reduction = "" if gain.error_reduction is None else f"{100 * gain.error_reduction:.1f} %"
     p = "" if gain.p is None else "< 0.001" if gain.p < 0.001 else f"{gain.p:.3f}"
-    return [f"{gain.gain:+.2f}", reduction, p]
+    interval = "" if gain.interval is None else f"{gain.interval[0]:+.2f} to {gain.interval[1]:+.2f}"
+    return [f"{gain.gain:+.2f}", interval, reduction, p]
 
 
 def _passing(row: Row) -> str:
@@ -133,8 +138,14 @@ def _in_columns(header: list[str], body: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def tabulate(task: str, plan: Plan, results: Sequence[CellResult], counts: CountsByKey) -> Comparison:
-    """The rows of all variants that have results."""
+def tabulate(
+    task: str,
+    plan: Plan,
+    results: Sequence[CellResult],
+    counts: CountsByKey,
+    count_score: CountScore = f1_of_counts,
+) -> Comparison:
+    """The rows of all variants that have results; `count_score` is the task's."""
     found = {result.key: result for result in results}
     rows = []
     # What is to be compared stands together.
@@ -148,7 +159,7 @@ def tabulate(task: str, plan: Plan, results: Sequence[CellResult], counts: Count
             baseline = {}
             if variant.baseline is not None:
                 baseline = _of(found, plan.same[variant.baseline], fraction, plan.seeds)
-            rows.append(_row(variant.name, own, baseline, counts))
+            rows.append(_row(variant.name, own, baseline, _Counted(counts, count_score)))
     tests = tuple(results[0].tests) if results else ()
     return Comparison(task=task, metric=results[0].metric if results else "", tests=tests, rows=tuple(rows))
 
@@ -158,8 +169,21 @@ def _of(found: Mapping[Key, CellResult], variant: str, fraction: float, seeds: S
     return {seed: found[variant, fraction, seed] for seed in seeds if (variant, fraction, seed) in found}
 
 
-def _row(name: str, own: Mapping[int, CellResult], baseline: Mapping[int, CellResult], counts: CountsByKey) -> Row:
+class _Counted(NamedTuple):
+    """What the examples of all trainings counted, and the score that it makes."""
+
+    counts: CountsByKey
+    score: CountScore
+
+    def pooled(self, test: str, results: Sequence[CellResult]) -> NDArray[Any] | None:
+        """What each example counted, over all seeds together; None where that was not kept."""
+        arrays = [self.counts[one.key][test] for one in results if test in self.counts.get(one.key, {})]
+        return np.sum(arrays, axis=0) if len(arrays) == len(results) else None
+
+
+def _row(name: str, own: Mapping[int, CellResult], baseline: Mapping[int, CellResult], counted: _Counted) -> Row:
     results = list(own.values())
+    pooled = {test: counted.pooled(test, results) for test in results[0].tests}
     common = [seed for seed in own if seed in baseline]
     pairs = [(own[seed], baseline[seed]) for seed in common]
     return Row(
@@ -169,7 +193,12 @@ def _row(name: str, own: Mapping[int, CellResult], baseline: Mapping[int, CellRe
         seeds=tuple(own),
         dev=_mean_score([result.dev for result in results]),
         tests={test: _mean_score([result.tests[test].value for result in results]) for test in results[0].tests},
-        gains={test: _gain(test, pairs, counts) for test in results[0].tests} if pairs else {},
+        intervals={
+            test: bootstrap_interval(counts, score=counted.score)
+            for test, counts in pooled.items()
+            if counts is not None
+        },
+        gains={test: _gain(test, pairs, counted) for test in results[0].tests} if pairs else {},
         epochs=mean(result.epochs for result in results),
         best_epoch=mean(result.best_epoch for result in results),
         epochs_to_pass=tuple(epochs_to_pass(one.dev_scores, max(other.dev_scores)) for one, other in pairs),
@@ -181,19 +210,19 @@ def _mean_score(values: Sequence[float]) -> MeanScore:
     return MeanScore(mean=mean(values), spread=stdev(values) if len(values) > 1 else None)
 
 
-def _gain(test: str, pairs: Sequence[tuple[CellResult, CellResult]], counts: CountsByKey) -> Gain:
+def _gain(test: str, pairs: Sequence[tuple[CellResult, CellResult]], counted: _Counted) -> Gain:
     own = mean(one.tests[test].value for one, _ in pairs)
     other = mean(one.tests[test].value for _, one in pairs)
-    own_counts, other_counts = (_pooled(test, side, counts) for side in zip(*pairs, strict=True))
-    p = None if own_counts is None or other_counts is None else p_value(own_counts, other_counts)
     reduction = None if math.isclose(other, 100) else (own - other) / (100 - other)
-    return Gain(gain=own - other, error_reduction=reduction, p=p)
-
-
-def _pooled(test: str, results: Sequence[CellResult], counts: CountsByKey) -> NDArray[np.int64] | None:
-    """What each example counted, over all seeds together; None where that was not kept."""
-    arrays = [counts[result.key][test] for result in results if test in counts.get(result.key, {})]
-    return np.sum(arrays, axis=0) if len(arrays) == len(results) else None
+    own_counts, other_counts = (counted.pooled(test, side) for side in zip(*pairs, strict=True))
+    if own_counts is None or other_counts is None:
+        return Gain(gain=own - other, error_reduction=reduction, p=None, interval=None)
+    return Gain(
+        gain=own - other,
+        error_reduction=reduction,
+        p=p_value(own_counts, other_counts, counted.score),
+        interval=bootstrap_interval(own_counts, other_counts, counted.score),
+    )
 
 
 def epochs_to_pass(scores: Sequence[float], bar: float) -> int | None:

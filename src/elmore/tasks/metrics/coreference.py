@@ -22,6 +22,8 @@ from elmore.errors import InputError
 from elmore.tasks.metrics.score import Score
 
 Clusters = Sequence[Sequence[Hashable]]  # of mentions
+# From what pairs of clusters have in common, and have both together.
+Similarity = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Ratio(NamedTuple):
@@ -81,6 +83,31 @@ def all_shares(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> dict[
     return {**found, "blanc": _blanc(documents)}
 
 
+def conll_counts(key: Clusters, response: Clusters) -> list[float]:
+    """What one document adds to the sums of the CoNLL average; `conll_of_counts` makes the score of them.
+
+    Of MUC, B-cubed and CEAF-e in turn the numerator and the denominator of recall, then those of precision.
+
+    >>> score = conll_of_counts(np.array(conll_counts([["a", "b"], ["c", "d"]], [["a", "b", "c"]])))
+    >>> bool(np.isclose(score, coreference_scores([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]]).value))
+    True
+    """
+    document = _Document(_distinct(key), _distinct(response))
+    ratios = [*_both_ways(document, _muc), *_both_ways(document, _b_cubed), *_ceaf_ratios(document, _relative)]
+    return [value for ratio in ratios for value in ratio]
+
+
+def conll_of_counts(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The CoNLL average of what `conll_counts` gave, (..., 12), summed over documents."""
+    above, below = sums[..., 0::2], sums[..., 1::2]
+    shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    recall, precision = shares[..., 0::2], shares[..., 1::2]
+    both = recall + precision
+    f1 = np.divide(2 * recall * precision, both, out=np.zeros_like(both), where=both > 0)
+    average: NDArray[np.float64] = 100 * f1.mean(axis=-1)
+    return average
+
+
 def without_singletons(clusters: Iterable[Sequence[Hashable]]) -> list[Sequence[Hashable]]:
     """Clusters of two mentions and more, as OntoNotes has them."""
     return [cluster for cluster in clusters if len(set(cluster)) > 1]
@@ -99,9 +126,17 @@ def _distinct(clusters: Clusters) -> list[frozenset[Hashable]]:
 
 def _shares(documents: Sequence[_Document], metric: Callable[[_Document], Ratio]) -> Shares:
     """By a metric whose precision is its recall with key and response exchanged."""
-    recall = _total(metric(document) for document in documents)
-    precision = _total(metric(_Document(document.response, document.key)) for document in documents)
-    return _with_f1(recall.value, precision.value)
+    return _total_shares(_both_ways(document, metric) for document in documents)
+
+
+def _both_ways(document: _Document, metric: Callable[[_Document], Ratio]) -> tuple[Ratio, Ratio]:
+    return metric(document), metric(_Document(document.response, document.key))
+
+
+def _total_shares(ratios: Iterable[tuple[Ratio, Ratio]]) -> Shares:
+    """Of recall and precision of all documents."""
+    recalls, precisions = zip(*ratios, strict=True) if (ratios := list(ratios)) else ((), ())
+    return _with_f1(_total(recalls).value, _total(precisions).value)
 
 
 def _total(ratios: Iterable[Ratio]) -> Ratio:
@@ -154,25 +189,22 @@ def _relative(common: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArra
     return 2 * common / sizes
 
 
-def _ceaf(
-    documents: Sequence[_Document],
-    similarity: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]],
-) -> Shares:
+def _ceaf(documents: Sequence[_Document], similarity: Similarity) -> Shares:
+    return _total_shares(_ceaf_ratios(document, similarity) for document in documents)
+
+
+def _ceaf_ratios(document: _Document, similarity: Similarity) -> tuple[Ratio, Ratio]:
     """`similarity` of all pairs of clusters, from how many mentions they have in common, and both together."""
-    recalls, precisions = [], []
-    for key, response in documents:
-        cluster_of = _cluster_numbers(response)
-        common = np.zeros((len(key), len(response)))
-        for number, cluster in enumerate(key):
-            for other, times in Counter(_overlaps(cluster, cluster_of)).items():
-                common[number, other] = times
-        lengths = [np.array(list(map(len, clusters)), np.float64) for clusters in (key, response)]
-        similarities = similarity(common, lengths[0][:, None] + lengths[1])
-        best = assignment_value(similarities)
-        own = [similarity(length, 2 * length).sum() for length in lengths]  # of each cluster with itself
-        recalls.append(Ratio(best, own[0]))
-        precisions.append(Ratio(best, own[1]))
-    return _with_f1(_total(recalls).value, _total(precisions).value)
+    key, response = document
+    cluster_of = _cluster_numbers(response)
+    common = np.zeros((len(key), len(response)))
+    for number, cluster in enumerate(key):
+        for other, times in Counter(_overlaps(cluster, cluster_of)).items():
+            common[number, other] = times
+    lengths = [np.array(list(map(len, clusters)), np.float64) for clusters in (key, response)]
+    best = assignment_value(similarity(common, lengths[0][:, None] + lengths[1]))
+    own = [float(similarity(length, 2 * length).sum()) for length in lengths]  # of each cluster with itself
+    return Ratio(best, own[0]), Ratio(best, own[1])
 
 
 def assignment_value(gains: NDArray[np.float64]) -> float:

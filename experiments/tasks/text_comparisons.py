@@ -1,0 +1,106 @@
+"""What is compared where more of a text must be understood: answers, entailment, semantic roles, coreference.
+
+The paper's tables are names of their own, such as snli-layers; those of one data set share their trainings.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from comparison_parts import (
+    CUTS,
+    FINE_TUNED,
+    FRACTIONS,
+    GAMMA,
+    LAYERS,
+    LONG_EPOCHS,
+    PLACES,
+    WITHOUT_GLOVE,
+    Comparison,
+    changed,
+)
+
+from elmore.tasks.comparison.variants import Variant, paper_variants
+
+SQUAD = {
+    "task": "squad",
+    "train": ("squad/squad-v1.1-train-cut.json.xz", f"{CUTS}squad-articles-01-32.json"),
+    "dev": f"{CUTS}squad-articles-33-36.json",
+    # Of the last article the biLM has read an older version.
+    "tests": {
+        "SQuAD, articles 37 to 48": f"{CUTS}squad-articles-37-48.json",
+        "SQuAD, articles 37 to 47": f"{CUTS}squad-articles-37-47.json",
+    },
+}
+SNLI = {
+    "task": "entailment",
+    "train": "entailment/snli-train-cut.jsonl.xz",
+    "dev": "entailment/snli-dev.jsonl.xz",
+    "tests": {"SNLI": "entailment/snli-test.jsonl.xz"},
+}
+MNLI = {
+    "task": "entailment",
+    "train": "entailment/mnli-train-cut.jsonl.xz",
+    "dev": f"{CUTS}mnli-dev.jsonl",
+    "tests": {"MultiNLI": f"{CUTS}mnli-test.jsonl"},
+}
+SRL = {
+    "task": "srl",
+    "train": "srl/ewt-train.conll.xz",
+    "dev": "srl/ewt-dev.conll.xz",
+    "tests": {"PropBank on EWT": "srl/ewt-test.conll.xz"},
+}
+LITBANK = {
+    "task": "coref",
+    "train": "coref/litbank-train.conll.xz",
+    "dev": "coref/litbank-dev.conll.xz",
+    "tests": {"LitBank, fold 0": "coref/litbank-test.conll.xz"},
+}
+ONTOGUM = {
+    "task": "coref",
+    "train": "coref/ontogum-train.conll.xz",
+    "dev": "coref/ontogum-dev.conll.xz",
+    "tests": {"OntoGUM": "coref/ontogum-test.conll.xz"},
+}
+
+# What of the recipes, which are the paper's for far more data, is changed for all.
+READING: dict[str, Any] = {}
+ENTAILING: dict[str, Any] = {**LONG_EPOCHS}
+ROLES: dict[str, Any] = {**LONG_EPOCHS}
+CLUSTERS: dict[str, Any] = {}
+
+LAST_UNSCALED = changed("layers=last, gamma fixed at 1", elmo__layers="last", elmo__train_gamma=False)
+CONTEXT_FREE = changed("context-free layer without GloVe", elmo__layers=0, words__vectors="none")
+
+
+def tables(name: str, data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Comparison]:
+    """With ELMo and without on a data set, and the paper's tables on the same, each by a name."""
+    rows: dict[str, tuple[Variant, ...]] = {
+        name: (),
+        f"{name}-layers": LAYERS,
+        f"{name}-places": PLACES,
+        f"{name}-subword": (CONTEXT_FREE, WITHOUT_GLOVE),
+        f"{name}-gamma": (GAMMA, LAST_UNSCALED),
+        f"{name}-fine-tuning": (FINE_TUNED,),
+    }
+    return {
+        table: Comparison(**data, variants=(*paper_variants(), *own), changes=changes, trained_in=name)
+        for table, own in rows.items()
+    }
+
+
+def samples(name: str, data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Comparison]:
+    """Figure 1: shares of the training examples."""
+    variants = paper_variants(fractions=FRACTIONS)
+    return {f"{name}-fractions": Comparison(**data, variants=variants, changes=changes, trained_in=name)}
+
+
+TEXT_COMPARISONS = {
+    **tables("squad", SQUAD, READING),
+    **tables("snli", SNLI, ENTAILING),
+    **samples("snli", SNLI, ENTAILING),
+    "mnli": Comparison(**MNLI, variants=paper_variants(), changes=ENTAILING),
+    **tables("srl", SRL, ROLES),
+    **samples("srl", SRL, ROLES),
+    "litbank": Comparison(**LITBANK, variants=paper_variants(), changes=CLUSTERS),
+    "ontogum": Comparison(**ONTOGUM, variants=paper_variants(), changes=CLUSTERS),
+}
