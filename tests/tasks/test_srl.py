@@ -7,12 +7,15 @@ import torch
 
 import small_tasks
 from elmore.errors import InputError
+from elmore.tasks import batch_maker
+from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.metrics.score import Counts
 from elmore.tasks.readers.conll2012 import propositions, read_conll2012
 from elmore.tasks.role_labeling import PredictedFrame, PredictedRoles, RoleExample
 from elmore.tasks.srl import SRL, SrlOptions
 from elmore.tasks.tag_schemes import spans_of
 from elmore.tasks.trained_model import TrainedModel, load
+from elmore.text.batch import bucket_by_length
 
 # Two predicates, one whose V is at another token than its lemma, and a sentence without any.
 TWO = """#begin document (two); part 000
@@ -118,6 +121,26 @@ def test_given_predicates_are_used_even_where_none_would_be_found(model, data):
     found = model.predict_examples([RoleExample(sentence.tokens, token, [token]) for token in range(5)])
     assert [[frame.predicate for frame in one.frames] for one in found] == [[n] for n in range(5)]
     assert spans_of(found[proposition.predicate].frames[0].tags, "bio") == proposition.arguments
+
+
+@pytest.mark.parametrize("at_once", [1, 20, 4096])
+def test_the_bilm_reads_a_sentence_once_however_many_predicates_it_has(model, monkeypatch, at_once):
+    sentences = [["Mary", "sleeps"], ["John", "gave", "Mary", "a", "book"], ["A", "book", "that", "slept", "came"]]
+    examples = [
+        RoleExample(tokens, n, list(range(len(tokens)))) for tokens in sentences * 2 for n in range(len(tokens))
+    ]
+    expected = model.predict_examples(examples)
+    read: list[list[str]] = []
+    original = LayerReader.layers
+    monkeypatch.setattr(
+        LayerReader, "layers", lambda self, sentences: read.extend(map(list, sentences)) or original(self, sentences)
+    )
+    monkeypatch.setattr(batch_maker, "TOKENS_AT_ONCE", max(at_once, 10))
+    monkeypatch.setattr(
+        batch_maker, "bucket_by_length", lambda lengths, tokens: bucket_by_length(lengths, tokens=at_once)
+    )
+    assert model.predict_examples(examples) == expected
+    assert sorted(read) == sorted(sentences)
 
 
 def test_tags_are_always_possible_whatever_the_weights_say(model):

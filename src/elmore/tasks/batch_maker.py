@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmore.tasks.joint_elmo import JointElmo
-from elmore.tasks.layer_cache import LayerCache, LayerSource
+from elmore.tasks.layer_cache import LayerCache, LayerSource, RecentLayers
 from elmore.tasks.task import Batch, Predictor, Task, token_sequences
 from elmore.tasks.token_inputs import TokenInputs
 from elmore.tasks.token_vocabulary import TokenVocabulary
@@ -57,10 +57,11 @@ class BatchMaker(Generic[E]):
     ) -> list[P]:
         """The model's predictions, in the order of the examples, whatever is batched with what."""
         model.eval()
+        maker = self if self.layers is None else replace(self, layers=RecentLayers(self.layers, tokens=TOKENS_AT_ONCE))
         predictions: list[P | None] = [None] * len(examples)
         with torch.inference_mode(), self.autocast(precision):
             for numbers in self.groups(examples):
-                found = model.predict(self.batch([examples[number] for number in numbers]))
+                found = model.predict(maker.batch([examples[number] for number in numbers]))
                 for number, prediction in zip(numbers, found, strict=True):
                     predictions[number] = prediction
         return predictions  # type: ignore[return-value]  # each has its own by now

@@ -66,6 +66,33 @@ class LayerReader:
                 yield item.vectors.swapaxes(0, 1).numpy()
 
 
+class RecentLayers:
+    """Gives the layers of sentences; those of the last so many tokens are remembered, and not read again.
+
+    Batches of like length bring what examples share close together: the predicates of a sentence, the questions about
+    a paragraph. Where a border falls between two of them, the second batch has the same to read.
+    """
+
+    def __init__(self, source: LayerSource, *, tokens: int) -> None:
+        self._source, self._bound = source, tokens
+        self._recent: dict[tuple[str, ...], NDArray[np.floating]] = {}  # the latest last
+
+    def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
+        wanted = [tuple(sentence) for sentence in sentences]
+        missing = [tokens for tokens in dict.fromkeys(wanted) if tokens not in self._recent]
+        read = dict(zip(missing, self._source.layers(missing), strict=True))
+        found = [read[tokens] if tokens in read else self._recent[tokens] for tokens in wanted]
+        for tokens, layers in zip(wanted, found, strict=True):
+            self._recent.pop(tokens, None)
+            self._recent[tokens] = layers
+        total = sum(map(len, self._recent))
+        for tokens in list(self._recent):
+            if total <= self._bound:
+                break
+            total -= len(self._recent.pop(tokens))
+        return found
+
+
 class LayerCache:
     """Gives the layers of sentences, from disk where they are.
 

@@ -1,14 +1,13 @@
-"""The highway LSTM: by its equations in plain NumPy, and the fast recurrence as the reference, forth and back."""
+"""The highway LSTM: by its equations in plain NumPy."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
+from elmore.kernels.highway_recurrence import reference_recurrence
 from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
-from elmore.tasks.blocks.highway_recurrence import highway_recurrence, reference_recurrence
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds
 
@@ -56,31 +55,6 @@ def test_every_sentence_is_read_as_if_alone_and_padding_is_zero(layers: int, see
     assert not found[~mask].any()
     for row, length in enumerate(lengths):
         np.testing.assert_allclose(found[row, :length], plain(encoder, x[row, :length].numpy()), rtol=0, atol=1e-12)
-
-
-@patiently
-@given(seed=seeds, lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4), drops=st.booleans())
-def test_the_fast_recurrence_is_the_reference_forth_and_back(seed: int, lengths: list[int], drops: bool) -> None:
-    sizes = [sum(length > step for length in lengths) for step in range(max(lengths))]
-    tokens, units = sum(sizes), 3
-    given_tensors = [random_tensor(seed, tokens, 5 * units), random_tensor(seed + 1, tokens, units)]
-    given_tensors.append(random_tensor(seed + 2, 5 * units, units))
-    kept = (random_tensor(seed + 3, len(lengths), units) > 0).double() * 2 if drops else None
-    weights = random_tensor(seed + 4, tokens, units)
-    results: list[list[Tensor]] = []
-    for function in (reference_recurrence, highway_recurrence):
-        leaves = [one.clone().requires_grad_() for one in given_tensors]
-        outputs = function(*leaves, kept, sizes)
-        (outputs * weights).sum().backward()
-        results.append([outputs.detach(), *(leaf.grad for leaf in leaves)])
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-
-
-def test_gradients_are_those_of_small_differences() -> None:
-    tensors = [random_tensor(1, 5, 10), random_tensor(2, 5, 2), random_tensor(3, 10, 2)]
-    leaves = [tensor.requires_grad_() for tensor in tensors]
-    assert torch.autograd.gradcheck(lambda *given: highway_recurrence(*given, None, [2, 2, 1]), leaves)
 
 
 def test_gradients_reach_all_tokens_and_no_padding() -> None:

@@ -4,10 +4,10 @@
     c = f * c + i * g
     h = dropped(t * o * tanh(c) + (1 - t) * V x)
 
-Zhang et al., 2016, as He et al., 2017, have it. `reference_recurrence` is that, step by step; `highway_recurrence` has
-its backward pass written out by hand, and leaves to the loop only what depends on the step before: on the way forth
-one product and six pointwise operations, on the way back one product and seven. All gradients of weights are made
-once, after it.
+Zhang et al., 2016, as He et al., 2017, have it. `reference_recurrence` is that, step by step. `highway_recurrence` has
+the backward pass written out by hand, and leaves to the loop only what depends on the step before; all gradients of
+weights are made once, after it. On a GPU a step is then one kernel (`triton_highway_recurrence`); elsewhere it is one
+product and six pointwise operations on the way forth, one product and seven on the way back.
 
 Sentences come packed: all first tokens, then all second ones, and so on, the longest sentence first, so that those
 which have ended are at the end, and are left out. N tokens, B sentences that are not empty, H units.
@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmore.devices import send
+from elmore.kernels.selection import triton_runs_on
 
 GATES = 5  # o, t, i, f, g; those of σ first, and those whose gradients come from h alone before the others
 
@@ -52,13 +53,25 @@ def highway_recurrence(
         return carried
     with torch.autocast(products.device.type, enabled=False):
         dtype = torch.promote_types(products.dtype, torch.float32)
-        outputs: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
+        function = _recurrence_for(products.device, dtype)
+        outputs: Tensor = function.apply(  # type: ignore[no-untyped-call]
             products.to(dtype), carried.to(dtype), recurrent.to(dtype), kept, tuple(batch_sizes)
         )
     return outputs
 
 
-class _Recurrence(torch.autograd.Function):
+def _recurrence_for(device: torch.device, dtype: torch.dtype) -> type[torch.autograd.Function]:
+    if not triton_runs_on(device, dtype):
+        return TorchRecurrence
+    # Not every machine has Triton.
+    from elmore.kernels.triton_highway_recurrence import TritonRecurrence
+
+    return TritonRecurrence
+
+
+class TorchRecurrence(torch.autograd.Function):
+    """The loop over steps in torch, forth and back."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -98,7 +111,7 @@ class _Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> tuple[Tensor | None, ...]:
         carried, recurrent, kept, gates, cells, outputs = ctx.saved_tensors
-        before = _steps_before(ctx.batch_sizes, cells.device)
+        before = steps_before(ctx.batch_sizes, cells.device)
         first = ctx.batch_sizes[0]  # the tokens before which there is none
         _, t, _, f, _ = gates.chunk(GATES, dim=1)
         into_cell, factors = _factors(carried, gates, cells, before)
@@ -134,7 +147,7 @@ def _factors(carried: Tensor, gates: Tensor, cells: Tensor, before: Tensor) -> t
     return t * o * (1 - squashed * squashed), torch.stack([*from_h, *from_c], dim=1)
 
 
-def _steps_before(batch_sizes: Sequence[int], device: torch.device) -> Tensor:
+def steps_before(batch_sizes: Sequence[int], device: torch.device) -> Tensor:
     """For every token but the first ones of the sentences, where the token before it stands."""
     sizes = np.array(batch_sizes)
     numbers = np.arange(sizes[0], sizes.sum()) - np.repeat(sizes[:-1], sizes[1:])
