@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from elmore.errors import InputError
 from elmore.kernels.character_cnn import Filters
 from elmore.kernels.native_library import Dense, FilterTables, NativeLibrary, Number, native_library, native_obstacle
-from elmore.kernels.native_packing import PackedMatrix, pack, unpack
+from elmore.kernels.native_packing import PackedMatrix, fill, pack, unpack
 from elmore.kernels.word_encoding import CharacterWeights, Linear, WordEncoderWeights, WordEncoding
 
 
@@ -138,8 +138,8 @@ def _prepare_highway(transform: Linear, gate: Linear, number: Number) -> Prepare
     lanes = _library().lanes(number)
     (weight, bias), size = transform, 2 * lanes
     # In a panel of four vectors two of the transform, then the same two of the gate.
-    columns = [pad(one.t().float(), (0, -len(bias) % size)) for one in (weight, gate[0])]
-    both = torch.stack([part.view(len(part), -1, size) for part in columns], dim=2).flatten(1)
+    columns = [fill(one.t().float(), 1, size) for one in (weight, gate[0])]
+    both = torch.stack([part.reshape(len(part), -1, size) for part in columns], dim=2).flatten(1)
     biases = torch.stack([pad(one.float(), (0, -len(one) % size)).view(-1, size) for one in (bias, gate[1])], dim=1)
     return _as_dense(pack(both[None], number, lanes), biases.flatten(), weight, highway=True)
 

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from elmore.kernels.large_pages import return_freed_memory
+
 Versions = list[tuple[int, int]]
 
 
@@ -129,6 +131,7 @@ class PreparedWeights:
         # What was made of them, word vectors too, is what it was.
         self._seen = weight_versions(self._parameters_of(module))
         self._released = restored
+        return_freed_memory()
 
     def _parameters_of(self, module: nn.Module) -> list[nn.Parameter]:
         if self._parameters is None:
