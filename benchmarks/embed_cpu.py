@@ -8,7 +8,8 @@ The text is SemCor's, from its start. Models have random weights, in the publish
 programs. All layers come out, in the caller's order. AllenNLP reads batches of 32 in the text's order, as it does;
 simple_elmo and MiniLM batches of 32 of like length, sorted before the clock starts; Elmore takes the sentences as they
 are and does its own batching. Its words are all new at the start of a pass over the text; single sentences are read
-both with words that it has seen before and with new ones. A long stream of text is read at the small size only.
+both with words that it has seen before and with new ones. A long stream of text is read at the small size only. With
+several threads Elmore reads all of the text once more while another program keeps one core busy.
 
 Each program stays up, one computes at a time, and they take turns, round after round, so that what else the machine
 does slows down all of them. --wait gives a busy machine some seconds to become quiet before each turn, and --tries
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -36,6 +37,7 @@ from typing import Any, NamedTuple
 
 import embed_cpu_figures
 import torch
+from busy_core import BusyCore
 from circumstances import circumstances
 from embed_cpu_turns import Batch
 from equality import SIZES, random_checkpoint
@@ -123,7 +125,7 @@ def measure(size: str, threads: int, text: Sequence[list[str]], arguments: argpa
         check_agreement({name: turns.take(name, "first sentence")["first"] for name in programs})
         for name in programs:
             turns.take(name, "warm-up")
-        found = [turns.round(stream=bool(stream_tokens)) for _ in range(arguments.rounds)]
+        found = [turns.round(stream=bool(stream_tokens), busy=threads > 1) for _ in range(arguments.rounds)]
         peaks = {name: [one[name]["batches"]["peak_mb"] for one in found] for name in programs}
         # A sample may lack the batch that takes most memory.
         for name in (name for name in programs if not PROGRAMS[name].computes):
@@ -144,6 +146,9 @@ def measure(size: str, threads: int, text: Sequence[list[str]], arguments: argpa
         "tries": arguments.tries,
         "batches": {name: rates([one[name]["batches"] for one in found]) for name in programs},
         "stream": {name: rates([one[name]["stream"] for one in found]) for name in programs} if stream_tokens else {},
+        "busy_core": {
+            name: rates([one[name]["busy"] for one in found]) for name in programs if "busy" in found[0][name]
+        },
         "one_sentence": {
             of: milliseconds([one[name] for one in found], before)
             for name in programs
@@ -254,11 +259,14 @@ class TurnTaker:
         self.wait = wait
         self.tries = tries
 
-    def round(self, *, stream: bool) -> dict[str, dict[str, Any]]:
+    def round(self, *, stream: bool, busy: bool) -> dict[str, dict[str, Any]]:
         """What each program took for each part of the text."""
         found: dict[str, dict[str, Any]] = {name: {} for name in self.programs}
         for name, answers in found.items():
-            answers["batches"] = self.take(name, f"batches, {PROGRAMS[name].batching}", before="forget")
+            part = f"batches, {PROGRAMS[name].batching}"
+            answers["batches"] = self.take(name, part, before="forget")
+            if busy and PROGRAMS[name].computes:
+                answers["busy"] = self.take(name, part, before="forget", busy=True)
         if stream:
             for name, answers in found.items():
                 answers["stream"] = self.take(name, f"stream, {PROGRAMS[name].batching}", before="forget")
@@ -268,14 +276,16 @@ class TurnTaker:
                     answers[f"{group}, {before}"] = self.take(name, f"one sentence, {group}", before=before)
         return found
 
-    def take(self, name: str, part: str, *, before: str = "") -> dict[str, Any]:
-        """What the program answers; of several tries the one that others disturbed least."""
+    def take(self, name: str, part: str, *, before: str = "", busy: bool = False) -> dict[str, Any]:
+        """What the program answers, with one core busy if asked for; of several tries the least disturbed one."""
         found: list[dict[str, Any]] = []
         for _ in range(self.tries):
             wait_until_quiet(self.wait)
-            clock = Clock.now()
-            answer = self.programs[name].take(json.dumps({"part": part, "before": before}))
-            others = clock.others(answer["processor_of_turn"])
+            with BusyCore() if busy else nullcontext() as other:
+                clock, others_before = Clock.now(), other.processor_time() if other else 0.0
+                answer = self.programs[name].take(json.dumps({"part": part, "before": before}))
+                expected = other.processor_time() - others_before if other else 0.0
+                others = clock.others(answer["processor_of_turn"] + expected)
             found.append({**answer, "others": others.usual, "niced": others.niced})
             if others.usual < QUIET:
                 break

@@ -27,7 +27,7 @@ def main(text: Path, model: Path, threads: int, compute: ComputeName) -> None:
         return [first, *(None for _ in vectors)]
 
     def forget() -> None:
-        embedder._cache = WordCache(embedder.model)  # a new Embedder would lay out the weights again too
+        embedder._cache = WordCache(embedder._model)  # a new Embedder, or its `model`, would lay out the weights again
 
     serve(text, read, forget=forget, elmore=__version__)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 from typing import Any
 
 from kept_results import read_lines, table
@@ -22,6 +22,7 @@ AIMS: dict[tuple[str, str], dict[str, tuple[float, float]]] = {
     ("stream", "float32"): {"small": (14, 3)},
 }
 MEMORY_AIMS = {"small": 0.5, "medium": 0.5, "original": 0.7}  # of AllenNLP's
+BUSY_AIM = 0.4  # of the rate on a free machine, with one of two cores busy
 ONE_THREAD = 2 / 3  # of the aim for two
 SHOWN = {"batches": "batches", "one_sentence": "one sentence", "stream": "long stream"}
 
@@ -148,6 +149,29 @@ def memory_table(lines: Sequence[Line]) -> str:
     return table(["MB", "threads", "reading batches", "loading", "of AllenNLP's", "aim"], rows)
 
 
+def busy_table(lines: Sequence[Line]) -> str:
+    """What is left of the rate of batches while something else has one core, round by round."""
+    rows = []
+    for line in lines:
+        for who, busy in line.get("busy_core", {}).items():
+            free = line["batches"][who]
+            shares = [one / other for one, other in zip(busy["each_round"], free["each_round"], strict=True)]
+            rows.append(
+                [
+                    f"{line['size']}, {who}",
+                    str(line["threads"]),
+                    f"{free['tokens_per_second']:,.0f}",
+                    f"{busy['tokens_per_second']:,.0f}",
+                    f"{median(shares):.0%}",
+                    f"{min(shares):.0%} to {max(shares):.0%}",
+                    f"{BUSY_AIM:.0%}",
+                    others([free, busy]),
+                ]
+            )
+    head = ["words a second", "threads", "free", "one core busy", "left", "in single rounds", "aim", "others had up to"]
+    return table(head, rows)
+
+
 def others(answers: Sequence[dict[str, Any]]) -> str:
     """The most that other programs had of the machine in a round, and at low priority."""
     usual, niced = (max(share for one in answers for share in one[kind]) for kind in ("others", "niced"))
@@ -155,7 +179,7 @@ def others(answers: Sequence[dict[str, Any]]) -> str:
 
 
 def report(line: Line) -> str:
-    tables = [make([line]) for make in (rate_table, sentence_table, memory_table, ratio_table)]
+    tables = [make([line]) for make in (rate_table, busy_table, sentence_table, memory_table, ratio_table)]
     return "\n\n".join(["", *tables, ""])
 
 
@@ -174,6 +198,10 @@ def shown_ratios() -> str:
 
 def shown_rates() -> str:
     return rate_table(list(kept().values()))
+
+
+def shown_busy() -> str:
+    return busy_table(list(kept().values()))
 
 
 def shown_sentences() -> str:

@@ -182,7 +182,9 @@ def serve(arguments: argparse.Namespace) -> None:
         if not step.cold:
             read(embedder, step)
         else:
-            embedder._cache = WordCache(embedder.model)  # a new Embedder would lay out the weights again too
+            embedder._cache = WordCache(
+                embedder._model
+            )  # a new Embedder, or its `model`, would lay out the weights again
         resident_mb()
         wall, spent = time.perf_counter(), time.process_time()
         read(embedder, step)
@@ -208,7 +210,7 @@ def serve_stream(embedder: Embedder, text: Sentences) -> None:
     answer(turns=1)
     answer(ready=True)
     for _ in sys.stdin:
-        embedder._cache = WordCache(embedder.model)
+        embedder._cache = WordCache(embedder._model)
         points: list[dict[str, Any]] = []
         taken = given = pending = 0
 

@@ -251,6 +251,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("benchmarks/README.md", "embed-cpu"): embed_cpu_figures.shown_ratios,
     ("docs/performance.md", "embed-cpu-ratios"): embed_cpu_figures.shown_ratios,
     ("docs/performance.md", "embed-cpu-rates"): embed_cpu_figures.shown_rates,
+    ("docs/performance.md", "embed-cpu-busy"): embed_cpu_figures.shown_busy,
     ("docs/performance.md", "embed-cpu-sentences"): embed_cpu_figures.shown_sentences,
     ("docs/performance.md", "embed-cpu-memory"): embed_cpu_figures.shown_memory,
     ("docs/performance.md", "embed-growth"): embed_growth_figures.shown,

@@ -1,11 +1,16 @@
 """The benchmarks of embedding compare like with like: a sample stands for the whole, and a ratio for what was timed."""
 
+import os
 from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import embed_cpu
 import embed_cpu_figures
 import embed_growth
 import pytest
+from busy_core import BusyCore
 
 SENTENCES = [["word"] * (1 + 7 * n % 40) for n in range(640)]
 
@@ -43,6 +48,26 @@ def test_a_ratio_is_larger_where_elmore_is_faster() -> None:
     }
     assert embed_cpu_figures.ratios(line, "batches", "Elmore, int8") == [20.0, 5.0]
     assert embed_cpu_figures.ratios(line, "one_sentence", "Elmore, int8") == [pytest.approx(15.0), None]
+
+
+def test_a_busy_core_is_told_from_what_others_do() -> None:
+    with BusyCore() as busy:
+        while busy.processor_time() < 0.1:
+            pass
+        process = Path(f"/proc/{busy._process.pid}")
+        assert len(os.sched_getaffinity(busy._process.pid)) == 1
+    assert not process.exists()
+
+
+def test_what_a_busy_core_leaves_is_told_round_by_round() -> None:
+    def rates(*each_round: float) -> dict[str, Any]:
+        return {"tokens_per_second": median(each_round), "each_round": each_round, "others": [0.0], "niced": [0.0]}
+
+    who = "Elmore, int8"
+    line = {"size": "small", "threads": 2, "batches": {who: rates(100, 200, 400)}}
+    assert who not in embed_cpu_figures.busy_table([line])
+    told = embed_cpu_figures.busy_table([{**line, "busy_core": {who: rates(50, 120, 200)}}])
+    assert "| small, Elmore, int8 | 2 | 200 | 120 | 50% | 50% to 60% | 40% |" in told
 
 
 def test_a_step_has_as_many_distinct_words_as_it_says() -> None:

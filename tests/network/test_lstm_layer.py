@@ -1,7 +1,9 @@
 """The prepared form of a layer's weights: made once, and never out of date."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -55,11 +57,12 @@ def test_weights_are_prepared_once_and_the_forget_bias_is_in_them(layer):
         lambda layer: layer.load_state_dict(
             {name: tensor + 1 for name, tensor in layer.state_dict().items()}, assign=True
         ),
+        lambda layer: setattr(layer, "bias", torch.nn.Parameter(layer.bias + 1)),
         lambda layer: torch.optim.SGD([_with_gradient(layer.bias)], lr=1.0).step(),
         # As optimizers of old write, past every counter.
         lambda layer: (layer.bias.data.add_(1), layer.eval()),
     ],
-    ids=["in place", "loaded", "assigned", "trained", "trained by way of .data"],
+    ids=["in place", "loaded", "assigned", "replaced", "trained", "trained by way of .data"],
 )
 def test_weights_that_have_changed_are_prepared_again(layer, change):
     counting = Counting()
@@ -83,6 +86,18 @@ def test_weights_that_were_rounded_and_widened_again_are_prepared_again(layer, m
     rounded = bias_of(layer.bfloat16().float(), counting)
     assert torch.equal(rounded[:, 0], torch.tensor([1 / 3]).bfloat16().float().expand(2))
     assert not torch.equal(rounded, exact)
+
+
+def test_a_layer_is_freed_when_its_last_user_lets_go_of_it():
+    layer = fresh_network(CONFIG).lstm[0].requires_grad_(False)
+    bias_of(layer, Counting())
+    gone = weakref.ref(layer)
+    gc.disable()  # not by looking for cycles, which happens when it happens
+    try:
+        del layer
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_each_kind_of_number_and_each_kernel_has_its_own_form(layer):

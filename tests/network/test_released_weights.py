@@ -10,12 +10,15 @@ import torch
 from elmore import Elmo, Embedder
 from elmore.kernels.native_library import Number, native_library, native_obstacle
 from elmore.kernels.native_packing import pack, pack_gates, unpack, unpack_gates
+from elmore.kernels.native_word_encoding import native_word_encoding
+from elmore.kernels.word_encoding import CharacterWeights, WordEncoderWeights
 from elmore.model import load
 from elmore.network.bilm import BiLM, LstmLayer
 
 pytestmark = pytest.mark.skipif(native_obstacle(Number.FLOAT32) is not None, reason="needs the native kernels")
 
 SENTENCE = [["I", "took", "a", "bow"]]
+MATRICES = ["lstm.0.input", "lstm.1.projection", "words.highways.0.transform.weight", "words.projection.weight"]
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def first_layer(network: BiLM) -> LstmLayer:
 
 
 def is_released(network: BiLM) -> bool:
-    return first_layer(network).input.isnan().all().item() is True
+    released = {bool(network.get_parameter(name).isnan().all()) for name in MATRICES}
+    assert len(released) == 1  # all of them, or none
+    return released.pop()
 
 
 @pytest.mark.parametrize(("rows", "cells"), [(16, 64), (3, 5), (17, 33)])
@@ -46,7 +51,33 @@ def test_packed_matrices_come_back_to_the_bit(rows: int, cells: int) -> None:
     assert torch.equal(unpack(pack(plain, Number.FLOAT32, lanes), cells, rows), plain)
 
 
+@pytest.mark.parametrize("features", [(16, 8), (3, 5), (37, 130)])
+def test_packed_word_encoders_come_back_to_the_bit(features: tuple[int, int]) -> None:
+    inner, outer = features
+    matrices = [torch.randn(inner, inner) for _ in range(4)] + [torch.randn(outer, inner)]
+    linears = [(matrix, torch.randn(len(matrix))) for matrix in matrices]
+    highways = [(linears[0], linears[1]), (linears[2], linears[3])]
+    table, filters = torch.randn(7, 4), [(torch.randn(inner, 4, 2), torch.randn(inner))]
+    characters = CharacterWeights(table, filters, tanh=False, highways=highways)
+    encoding = native_word_encoding(Number.FLOAT32)
+    assert encoding.restore is not None
+    restored = encoding.restore(encoding.prepare(WordEncoderWeights(None, characters, linears[4])))
+    assert [torch.equal(one, other) for one, other in zip(restored, matrices, strict=True)] == [True] * 5
+
+
 def test_an_embedder_that_loaded_its_model_has_weights_in_one_form(embedder: Embedder) -> None:
+    assert is_released(embedder._model.network)
+
+
+def test_words_that_were_encoded_while_weights_were_let_go_are_remembered(embedder: Embedder, monkeypatch) -> None:
+    monkeypatch.setattr(embedder._cache, "_encoded", lambda words: pytest.fail(f"{words} were encoded again"))
+    embedder.encode(SENTENCE)
+
+
+def test_weights_that_came_back_are_let_go_again(embedder: Embedder) -> None:
+    embedder.fingerprint()
+    assert not is_released(embedder._model.network)
+    embedder.encode([["other", "words"]])
     assert is_released(embedder._model.network)
 
 

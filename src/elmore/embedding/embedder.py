@@ -24,7 +24,7 @@ from elmore.embedding.compute import model_computing_in
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
-from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem
+from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem, taken_from
 from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to_tokens
 from elmore.embedding.word_cache import WordCache
 from elmore.errors import InputError
@@ -232,7 +232,7 @@ class Embedder:
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
         chunks = self.encode_chunks(((sentence, None) for sentence in sentences), EncodeOptions(**options))
-        return (item.vectors.numpy() for chunk in chunks for item in chunk)
+        return (item.vectors.numpy() for chunk in chunks for item in taken_from(chunk))
 
     def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Tensor]:
         """As `encode`, with its options, as tensors that stay where the network runs.
@@ -267,7 +267,8 @@ class Embedder:
         else:
             size, rows = options.batch_tokens, options.batch_size
             chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
-        return ([pool_to_tokens(item) for item in chunk] for chunk in chunks)
+        # Not a generator, which would hold on to one list while the next is made.
+        return map(_pooled, chunks)
 
     def encode_sentences(
         self,
@@ -356,6 +357,10 @@ class Embedder:
         remark = warning_about_single_words(singles, self._check.style) if len(singles) == len(sample) else None
         self._check.look([item.words for item in sample], remark, stacklevel=5)
         return chain(sample, items)
+
+
+def _pooled(chunk: list[EncodedItem[Alignment[T]]]) -> list[EncodedItem[T]]:
+    return [pool_to_tokens(item) for item in chunk]
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

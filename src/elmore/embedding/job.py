@@ -13,6 +13,7 @@ from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
 from elmore.embedding.sinks import sink_for
 from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.embedding.stream import taken_from
 from elmore.embedding.vectors import is_vector_file
 from elmore.errors import InputError, NotFound
 from elmore.output_paths import check_output
@@ -127,7 +128,7 @@ class EmbedJob:
         given = progress.track((sentence.words, (number, sentence)) for number, sentence in self._checked(read))
         commit_due = monotonic() + FIRST_COMMIT_SECONDS
         for chunk in embedder.encode_chunks(given, self.encoding):
-            for (number, sentence), vectors in chunk:
+            for (number, sentence), vectors in taken_from(chunk):
                 label, digest = sentence.label, sentence.digest
                 spool.append(EmbeddedSentence(number, sentence.words, label, vectors.numpy(), digest))
                 progress.advance(1, len(sentence.words))

@@ -62,15 +62,19 @@ class SentenceEncoder:
     ) -> Iterator[list[EncodedItem[T]]]:
         """Read every sentence from the model's start state."""
         for chunk in _chunks(items, batch_tokens=batch_tokens):
-            vectors: list[Tensor | None] = [None] * len(chunk)
-            for numbers in bucket_by_length(
-                (len(item.words) + 2 for item in chunk), tokens=batch_tokens, rows=batch_size
-            ):
-                start = self.model.start.repeat(len(numbers))
-                batch, _ = self._read([chunk[number].words for number in numbers], start)
-                for number, own in zip(numbers, batch, strict=True):
-                    vectors[number] = own
-            yield [EncodedItem(item.payload, own) for item, own in zip(chunk, vectors, strict=True) if own is not None]
+            # Nothing of one list is held on to while the next is made.
+            yield self._read_by_length(chunk, batch_tokens=batch_tokens, batch_size=batch_size)
+
+    def _read_by_length(
+        self, chunk: Sequence[SentenceItem[T]], *, batch_tokens: int, batch_size: int | None
+    ) -> list[EncodedItem[T]]:
+        vectors: list[Tensor | None] = [None] * len(chunk)
+        for numbers in bucket_by_length((len(item.words) + 2 for item in chunk), tokens=batch_tokens, rows=batch_size):
+            start = self.model.start.repeat(len(numbers))
+            batch, _ = self._read([chunk[number].words for number in numbers], start)
+            for number, own in zip(numbers, batch, strict=True):
+                vectors[number] = own
+        return [EncodedItem(item.payload, own) for item, own in zip(chunk, vectors, strict=True) if own is not None]
 
     def encode_carrying_state(
         self, items: Iterable[SentenceItem[T]], *, batch_size: int
@@ -126,6 +130,18 @@ class SentenceEncoder:
             row[..., :length, :].clone(memory_format=torch.contiguous_format)
             for row, length in zip(rows, lengths, strict=True)
         ]
+
+
+def taken_from(items: list[T]) -> Iterator[T]:
+    """The items of a list in their order, each taken out of it: what was read is let go before more is read.
+
+    >>> items = ["a", "b"]
+    >>> [(item, len(items)) for item in taken_from(items)]
+    [('a', 1), ('b', 0)]
+    """
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _chunks(items: Iterable[SentenceItem[T]], *, batch_tokens: int) -> Iterator[list[SentenceItem[T]]]:

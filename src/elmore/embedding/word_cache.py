@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from elmore.model import Model
-from elmore.network.weight_versions import weight_versions
 
 DEFAULT_BYTES = 64 * 2**20
 
@@ -36,7 +35,7 @@ class WordCache:
         # One table, because a small tensor for each word takes several times the memory of its numbers.
         self._table: Tensor | None = None  # (capacity, P)
         self._rows: OrderedDict[str, int] = OrderedDict()  # in the table; least recently used first
-        self._weights: tuple[tuple[int, int], ...] = ()
+        self._generation: int | None = None  # of the weights that the vectors are from
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,10 +103,10 @@ class WordCache:
             raise
 
     def _forget_if_trained(self) -> None:
-        weights = weight_versions(self._model.network.words.parameters())
-        if weights != self._weights:
+        generation = self._model.network.words.weight_generation()
+        if generation != self._generation:
             self._forget()
-            self._weights = weights
+            self._generation = generation
 
     def _forget(self) -> None:
         self._rows.clear()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from elmore.kernels.large_pages import empty_in_large_pages
 from elmore.kernels.native_library import Matrix, Number
 
 
@@ -80,4 +81,5 @@ def _packed(panels: Tensor, number: Number, block: int | None = None) -> PackedM
 def _in_groups(panels: Tensor, group: int) -> Tensor:
     """(G, N / 4W, K / group, 4, W, group)."""
     matrices, rows, *width = panels.shape
-    return panels.reshape(matrices, rows // group, group, *width).permute(0, 3, 1, 4, 5, 2).contiguous()
+    grouped = panels.reshape(matrices, rows // group, group, *width).permute(0, 3, 1, 4, 5, 2)
+    return empty_in_large_pages(grouped.shape, grouped.dtype).copy_(grouped)

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from elmore.errors import InputError
 from elmore.kernels.character_cnn import Filters
 from elmore.kernels.native_library import Dense, FilterTables, NativeLibrary, Number, native_library, native_obstacle
-from elmore.kernels.native_packing import PackedMatrix, pack
+from elmore.kernels.native_packing import PackedMatrix, fill, pack, unpack
 from elmore.kernels.word_encoding import CharacterWeights, Linear, WordEncoderWeights, WordEncoding
 
 
@@ -51,7 +51,8 @@ def native_word_encoding(number: Number) -> WordEncoding:
     for needed in (Number.FLOAT32, number):
         if obstacle := native_obstacle(needed):
             raise InputError(f"the native kernels for {needed.name.lower()} cannot run here: {obstacle}")
-    return WordEncoding(partial(prepare, number=number), encode)
+    # Only float32 is kept as it was.
+    return WordEncoding(partial(prepare, number=number), encode, restore if number is Number.FLOAT32 else None)
 
 
 def prepare(weights: WordEncoderWeights, *, number: Number) -> PreparedWordEncoder:
@@ -64,6 +65,15 @@ def prepare(weights: WordEncoderWeights, *, number: Number) -> PreparedWordEncod
         [] if characters is None else [_prepare_highway(*highway, number) for highway in characters.highways],
         None if weights.projection is None else _prepare_dense(weights.projection, number),
     )
+
+
+def restore(prepared: PreparedWordEncoder) -> list[Tensor]:
+    """The matrices that were packed as float32."""
+    found = [matrix for highway in prepared.highways for matrix in _unpack_highway(highway)]
+    if prepared.projection is not None:
+        dense = prepared.projection
+        found.append(unpack(dense.tensors[0], dense.layer.depth, dense.columns)[0].t().contiguous())
+    return found
 
 
 def encode(prepared: PreparedWordEncoder, character_ids: Tensor | None, word_ids: Tensor | None) -> Tensor:
@@ -128,10 +138,18 @@ def _prepare_highway(transform: Linear, gate: Linear, number: Number) -> Prepare
     lanes = _library().lanes(number)
     (weight, bias), size = transform, 2 * lanes
     # In a panel of four vectors two of the transform, then the same two of the gate.
-    columns = [pad(one.t().float(), (0, -len(bias) % size)) for one in (weight, gate[0])]
-    both = torch.stack([part.view(len(part), -1, size) for part in columns], dim=2).flatten(1)
+    columns = [fill(one.t().float(), 1, size) for one in (weight, gate[0])]
+    both = torch.stack([part.reshape(len(part), -1, size) for part in columns], dim=2).flatten(1)
     biases = torch.stack([pad(one.float(), (0, -len(one) % size)).view(-1, size) for one in (bias, gate[1])], dim=1)
     return _as_dense(pack(both[None], number, lanes), biases.flatten(), weight, highway=True)
+
+
+def _unpack_highway(highway: PreparedDense) -> list[Tensor]:
+    """The transform's matrix, and the gate's."""
+    matrix, size = highway.tensors[0], 2 * _library().lanes(Number.FLOAT32)
+    filled = highway.columns + -highway.columns % size
+    both = unpack(matrix, highway.layer.depth, 2 * filled)[0].view(highway.layer.depth, -1, 2, size)
+    return [both[:, :, part].flatten(1)[:, : highway.columns].t().contiguous() for part in (0, 1)]
 
 
 def _as_dense(matrix: PackedMatrix, bias: Tensor, weight: Tensor, *, highway: bool) -> PreparedDense:

@@ -38,7 +38,11 @@ class WordEncoding(NamedTuple):
     """A way to run a word encoder: `prepare(weights)`, once, and `run(prepared, character_ids, word_ids)` to (W, P).
 
     A word has the same bits whichever words it is encoded with.
+
+    `restore(prepared)` gives the large matrices back as they were, to the bit, where the prepared form has all of them:
+    the transform's and the gate's of each highway, then the projection's.
     """
 
     prepare: Callable[[WordEncoderWeights], Any]
     run: Callable[[Any, Tensor | None, Tensor | None], Tensor]
+    restore: Callable[[Any], list[Tensor]] | None = None

@@ -9,6 +9,7 @@ W distinct words, G directions, B sentences, T positions (boundaries included), 
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain, islice
 from typing import Any, cast
 
 import torch
@@ -22,12 +23,12 @@ from elmore.kernels.recurrence import Clips, HiddenState, LstmMatrices, LstmWeig
 from elmore.kernels.selection import Kernels, kernels_for
 from elmore.network.layers import Layers, reading_order
 from elmore.network.state import State
-from elmore.network.weight_versions import PreparedWeights
+from elmore.network.weight_versions import PreparingModule
 from elmore.network.word_encoder import WordEncoder
 from elmore.text.batch import Batch
 
 
-class LstmLayer(nn.Module):
+class LstmLayer(PreparingModule):
     """One LSTM layer with projection and clips, all directions side by side; `initialization` gives it first values."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -39,8 +40,6 @@ class LstmLayer(nn.Module):
         self.projection = nn.Parameter(torch.empty(directions, cell, vector)) if config.lstm_projection else None
         self.forget_bias = config.forget_bias
         self.clips = Clips(config.cell_clip, config.projection_clip)
-        self.releases_weights = False  # once they are prepared, where they can be had back from that
-        self._prepared = PreparedWeights()
 
     def forward(
         self, x: Tensor, lengths: Sequence[int], state: HiddenState, *, recurrence: Recurrence
@@ -65,30 +64,6 @@ class LstmLayer(nn.Module):
             restore=partial(_restored, restore) if restore is not None and self.releases_weights else None,
         )
 
-    def restore_weights(self) -> None:
-        """Have the weights back that were let go when they were prepared."""
-        self._prepared.restore(self)
-
-    def train(self, mode: bool = True) -> "LstmLayer":
-        self.restore_weights()
-        self._prepared.forget()
-        return super().train(mode)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "LstmLayer":
-        self.restore_weights()
-        self._prepared.forget()
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        self.restore_weights()
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy, or another process, is made of."""
-        self.restore_weights()
-        return self.__dict__
-
 
 def _restored(restore: Callable[[Any], LstmMatrices], prepared: Any) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in restore(prepared)._asdict().items() if tensor is not None}
@@ -112,16 +87,17 @@ class BiLM(nn.Module):
         self.kernel_name = self.words.kernel_name = name
 
     def release_weights(self, *, release: bool = True) -> None:
-        """Let the LSTM layers give up their weights for what a kernel makes of them, where it can give them back.
+        """Let word encoder and LSTM layers give up their matrices for what a kernel makes of them, where it can give
+        them back.
 
         For who only reads: it halves their memory. What needs them, such as `state_dict`, `train` or a pass by other
         kernels, brings them back; who looks at the parameters themselves takes them back first, with `release=False`.
         """
-        for module in self.lstm:
-            layer = cast("LstmLayer", module)
-            layer.releases_weights = release
+        for module in (self.words, *self.lstm):
+            part = cast("PreparingModule", module)
+            part.releases_weights = release
             if not release:
-                layer.restore_weights()
+                part.restore_weights()
 
     def forward(self, batch: Batch, state: State, *, depth: int | None = None) -> tuple[Layers, State]:
         """Read the batch, starting from a state whose rows stand in the caller's order."""
@@ -148,7 +124,7 @@ class BiLM(nn.Module):
 
     def kernels(self, x: Tensor, state: State) -> Kernels:
         """Those that read x from a state."""
-        return kernels_for(x, [*self.lstm.parameters(), state.h, state.c], name=self.kernel_name)
+        return kernels_for(x, chain((state.h, state.c), self.lstm.parameters()), name=self.kernel_name)
 
     def run_lstm(
         self,
@@ -165,7 +141,7 @@ class BiLM(nn.Module):
         outputs: list[Tensor] = []
         ends: list[HiddenState] = []
         with kernels.threads():
-            for number, module in enumerate(self.lstm[:depth]):
+            for number, module in enumerate(islice(self.lstm, depth)):
                 layer = cast("LstmLayer", module)  # a ModuleList does not tell
                 if dropout > 0:
                     x = drop_out(x, dropout)

@@ -6,16 +6,17 @@ them; a row of a word table may stand before them; a projection brings all to th
 W distinct words, M characters, C character size, F filters, P vector size.
 """
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.kernels.selection import Kernels, kernels_for
-from elmore.kernels.word_encoding import CharacterWeights, WordEncoderWeights
-from elmore.network.weight_versions import PreparedWeights
+from elmore.kernels.word_encoding import CharacterWeights, WordEncoderWeights, WordEncoding
+from elmore.network.weight_versions import PreparingModule
 from elmore.text.spelling import WordInputs
 
 
@@ -32,7 +33,7 @@ class Highway(nn.Module):
         return g * torch.relu(self.transform(x)) + (1 - g) * x
 
 
-class WordEncoder(nn.Module):
+class WordEncoder(PreparingModule):
     """The vectors of distinct words; `initialization` gives it first values.
 
     >>> from elmore.config import SMALL
@@ -44,7 +45,6 @@ class WordEncoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.kernel_name: str | None = None
-        self._prepared = PreparedWeights()
         self.table = nn.Parameter(torch.empty(config.n_words, config.word_dim)) if config.word_dim else None
         self.activation: Callable[[Tensor], Tensor] | None = None
         if config.characters:
@@ -61,8 +61,8 @@ class WordEncoder(nn.Module):
         kernels = kernels or self._kernels()
         if encoding := kernels.word_encoding:
             with kernels.threads():
-                prepared = self._prepared.of(self, encoding.prepare, lambda: encoding.prepare(self.weights()))
-                return encoding.run(prepared, inputs.character_ids, inputs.word_ids)
+                return encoding.run(self.prepared(encoding), inputs.character_ids, inputs.word_ids)
+        self.restore_weights()
         features = []
         if self.table is not None:
             assert inputs.word_ids is not None
@@ -81,8 +81,20 @@ class WordEncoder(nn.Module):
         """
         return 1 if self._kernels().word_encoding else 16
 
+    def prepared(self, encoding: WordEncoding) -> Any:
+        """The weights in the form a kernel wants, made once and made again when they have changed."""
+        restore, names = encoding.restore, self._matrix_names()
+        return self._prepared.of(
+            self,
+            encoding.prepare,
+            lambda: encoding.prepare(self.weights()),
+            release=names,
+            restore=partial(_restored, restore, names) if restore is not None and self.releases_weights else None,
+        )
+
     def weights(self) -> WordEncoderWeights:
         """As a kernel that runs the whole encoder reads them."""
+        self.restore_weights()
         characters = None
         if self.activation is not None:
             highways = [cast("Highway", one) for one in self.highways]
@@ -94,6 +106,12 @@ class WordEncoder(nn.Module):
             )
         projection = None if self.projection is None else _linear(self.projection)
         return WordEncoderWeights(self.table, characters, projection)
+
+    def _matrix_names(self) -> list[str]:
+        """Of the large ones among the weights."""
+        count = 0 if self.activation is None else len(self.highways)
+        names = [f"highways.{number}.{part}.weight" for number in range(count) for part in ("transform", "gate")]
+        return names if self.projection is None else [*names, "projection.weight"]
 
     def _kernels(self) -> Kernels:
         one = self.table if self.activation is None else self.characters
@@ -111,14 +129,9 @@ class WordEncoder(nn.Module):
             x = highway(x)
         return x
 
-    def train(self, mode: bool = True) -> "WordEncoder":
-        self._prepared.forget()
-        return super().train(mode)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "WordEncoder":
-        self._prepared.forget()
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
+def _restored(restore: Callable[[Any], Sequence[Tensor]], names: Sequence[str], prepared: Any) -> dict[str, Tensor]:
+    return dict(zip(names, restore(prepared), strict=True))
 
 
 def _linear(module: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from elmore.atomic_files import atomic_write_folder, make_folder
 from elmore.embedding.embedder import Embedder
 from elmore.embedding.encode_options import EncodeOptions
+from elmore.embedding.stream import taken_from
 from elmore.errors import InputWarning, count
 from elmore.progress import progress_bar
 from elmore.text.style import TokenStyle
@@ -62,7 +63,7 @@ class LayerReader:
         """As `layers`, one by one."""
         items = ((list(sentence), None) for sentence in sentences)
         for chunk in self.embedder.encode_chunks(items, self.options):
-            for item in chunk:
+            for item in taken_from(chunk):
                 yield item.vectors.swapaxes(0, 1).numpy()
 
 

@@ -8,7 +8,7 @@ always the forward one.
 F filters, P vector size, D cell size, C character size.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,8 +52,11 @@ def tensors_from_arrays(
 ) -> dict[str, Tensor]:
     """Our tensors, from the arrays that `read` gives by name; `names` are those there are."""
 
-    def array(name: str) -> Tensor:
-        tensor = torch.tensor(read(name))
+    def array(name: str, *, axes: tuple[int, ...] | None = None) -> Tensor:
+        """The array in memory of its own, its axes in another order if one is given."""
+        values = read(name)
+        values = np.array(values if axes is None else values.transpose(axes), order="C")
+        tensor = torch.from_numpy(values)
         check_finite(name, tensor)
         return tensor
 
@@ -63,26 +66,46 @@ def tensors_from_arrays(
     else:
         ours["words.characters"] = array("char_embed")
         for i in range(len(config.characters.filters)):
-            ours[f"words.convolutions.{i}.weight"] = array(f"CNN/W_cnn_{i}")[0].permute(2, 1, 0)
+            ours[f"words.convolutions.{i}.weight"] = array(f"CNN/W_cnn_{i}", axes=(0, 3, 2, 1))[0]
             ours[f"words.convolutions.{i}.bias"] = array(f"CNN/b_cnn_{i}")
         for k in range(config.characters.n_highways):
             for part, stored in _HIGHWAY.items():
-                ours[f"words.highways.{k}.{part}.weight"] = array(f"CNN_high_{k}/W_{stored}").T
+                ours[f"words.highways.{k}.{part}.weight"] = array(f"CNN_high_{k}/W_{stored}", axes=(1, 0))
                 ours[f"words.highways.{k}.{part}.bias"] = array(f"CNN_high_{k}/b_{stored}")
     if config.token_projection:
-        ours["words.projection.weight"] = array("CNN_proj/W_proj").T
+        ours["words.projection.weight"] = array("CNN_proj/W_proj", axes=(1, 0))
         ours["words.projection.bias"] = array("CNN_proj/b_proj")
     for layer in range(config.lstm_layers):
-        cells = [_cell(config, names, direction, layer) for direction in range(config.num_directions)]
-        kernels = [
-            array(cell.kernel) for cell in cells
-        ]  # (2P, 4D) each: rows for the input, then for the output before
-        ours[f"lstm.{layer}.input"] = torch.stack([kernel[: config.vector_dim] for kernel in kernels])
-        ours[f"lstm.{layer}.recurrent"] = torch.stack([kernel[config.vector_dim :] for kernel in kernels])
-        ours[f"lstm.{layer}.bias"] = torch.stack([array(cell.bias) for cell in cells])
+        ours |= {f"lstm.{layer}.{part}": tensor for part, tensor in _lstm_layer(config, names, layer, read).items()}
+    return ours
+
+
+def _lstm_layer(
+    config: ModelConfig, names: Collection[str], layer: int, read: Callable[[str], Floats]
+) -> dict[str, Tensor]:
+    """The tensors of a layer, filled array by array: layers are most of a model, and no array is kept beside them."""
+    directions, vector, cell = config.num_directions, config.vector_dim, config.cell_dim
+    shapes = {"input": (vector, 4 * cell), "recurrent": (vector, 4 * cell), "bias": (4 * cell,)}
+    if config.lstm_projection:
+        shapes["projection"] = (cell, vector)
+    ours = {part: torch.empty(directions, *shape) for part, shape in shapes.items()}
+    for direction in range(directions):
+        stored = _cell(config, names, direction, layer)
+        # Rows for the input, then for the output before.
+        _fill([ours["input"][direction], ours["recurrent"][direction]], stored.kernel, read)
+        _fill([ours["bias"][direction]], stored.bias, read)
         if config.lstm_projection:
-            ours[f"lstm.{layer}.projection"] = torch.stack([array(cell.projection) for cell in cells])
-    return {name: tensor.contiguous() for name, tensor in ours.items()}
+            _fill([ours["projection"][direction]], stored.projection, read)
+    return ours
+
+
+def _fill(tensors: Sequence[Tensor], name: str, read: Callable[[str], Floats]) -> None:
+    """Copy an array's rows into these tensors, one after the other."""
+    values, start = read(name), 0
+    for tensor in tensors:
+        tensor.numpy()[...] = values[start : start + len(tensor)]
+        check_finite(name, tensor)
+        start += len(tensor)
 
 
 def arrays_from_tensors(config: ModelConfig, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Floats]]:
