@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmore.kernels import reference
-from elmore.kernels.captured_reading import TORCH_READING_CELL, captured_recurrence, prepare
-from elmore.kernels.recurrence import Clips, LstmWeights
+from elmore.kernels.captured_reading import TORCH_READING_CELL, JointWeights, captured_recurrence, prepare
+from elmore.kernels.recurrence import Clips, LstmWeights, Recurrence
 from random_lstm import random_layer, random_reading, tensors_of
 from reference.strategies import clips, patiently, seeds
 from triton_here import DEVICE, needs_triton
@@ -37,6 +37,50 @@ def test_outputs_and_state_are_those_of_the_plain_recurrence_whatever_was_read_b
         found, expected = recurrence.run(prepared, inputs, own, state), reference.recur(weights, inputs, own, state)
         for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+sentences_of_rows = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+@patiently
+@given(
+    seed=seeds,
+    directions=st.integers(1, 2),
+    rows=sentences_of_rows,
+    bounds=st.builds(Clips, clips, clips),
+    projected=st.booleans(),
+)
+def test_sentences_packed_into_rows_are_read_as_if_each_stood_alone(seed, directions, rows, bounds, projected):
+    cells = 6 if projected else 4
+    weights = random_layer(seed, directions=directions, vector=4, cells=cells, projected=projected, clips=bounds)
+    recurrence = captured_recurrence(TORCH_READING_CELL)
+    _compare_packed(recurrence, recurrence.prepare(weights, torch.float64), weights, seed, rows)
+
+
+def _compare_packed(
+    recurrence: Recurrence, prepared: JointWeights, weights: LstmWeights, seed: int, rows: list[list[int]], **close
+) -> None:
+    """Read the rows in one go, and every sentence of every row by the plain recurrence."""
+    rows = sorted(rows, key=sum, reverse=True)
+    lengths = [sum(row) for row in rows]
+    inputs, (h, c) = random_reading(seed, weights, lengths)
+    starts = torch.zeros(inputs.shape[:3], dtype=torch.uint8)
+    h, c = h[:, :1], c[:, :1]
+    expected = torch.zeros_like(inputs)
+    for number, row in enumerate(rows):
+        first = 0
+        for length in row:
+            own = inputs[:, first : first + length, number : number + 1]
+            expected[:, first : first + length, number : number + 1] = reference.recur(weights, own, [length], (h, c))[
+                0
+            ]
+            starts[:, first, number] = 1
+            first += length
+    like = prepared.joint
+    moved = (inputs.to(like), lengths, (h.to(like), c.to(like)), starts.to(like.device))
+    assert recurrence.run_packed is not None
+    found = recurrence.run_packed(prepared, *moved)
+    torch.testing.assert_close(found.cpu().double(), expected, **(close or {"rtol": 1e-10, "atol": 1e-12}))
 
 
 def test_what_was_given_out_stays_as_it_is_when_more_is_read():
@@ -83,13 +127,18 @@ def test_over_the_triton_kernels_and_captured_it_does_the_same(projected):
     own = LstmWeights(*(moved if projected else [*moved, None]), weights.clips)
     recurrence = captured_recurrence(TritonReadingCell())
     prepared = recurrence.prepare(own, torch.float32)
-    # The second time a size is captured, the third time replayed; a larger one in between moves the memory.
-    for number, rows in enumerate([[4, 4, 4], [4, 3, 1], [4, 2, 0], [9] * 33, [4, 3, 3], [4, 1, 1]]):
+    # The second time a size is captured, then replayed; a larger one in between moves the memory.
+    several = [[4, 4, 4], [4, 3, 1], [4, 2, 0], [5] * 33, [4, 3, 3], [4, 1, 1]]
+    # Interpreted, every row of every step takes its time.
+    for number, rows in enumerate([*several, [40, 23, 17, 16], [700, 90]] if DEVICE == "cuda" else several):
         inputs, lengths, state = _reading(number, weights, rows)
         found = recurrence.run(prepared, inputs.float().to(DEVICE), lengths, tuple(s.float().to(DEVICE) for s in state))
         expected = reference.recur(weights, inputs, lengths, state)
         for one, other in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
             torch.testing.assert_close(one.cpu().double(), other, rtol=1e-4, atol=1e-5)
+    for number in range(4 if DEVICE == "cuda" else 1):
+        packed = [[2, 1, 3], [3, 3], [5], [1] * (number + 1)]
+        _compare_packed(recurrence, prepared, weights, number, packed, rtol=1e-4, atol=1e-5)
 
 
 def _reading(seed: int, weights: LstmWeights, lengths: list[int]) -> tuple[Tensor, list[int], tuple[Tensor, Tensor]]:

@@ -1,46 +1,60 @@
-"""The recurrence for reading on a GPU: a loop without gradients, captured as a CUDA graph and replayed.
+"""The recurrence for reading on a GPU: a loop without gradients, captured as CUDA graphs and replayed.
 
 A step is two matrix products and two pointwise functions. Input and last output stand side by side, so that one product
 serves both, and what a step gives is written straight to where the next one reads it:
 
     z = [x, h] @ joint,   c = clip(σ(f) * c + σ(i) * tanh(j)),   h = clip((σ(o) * tanh(c)) @ projection)
 
-Launching these one by one takes a CPU longer than a GPU needs to run them. So a size that comes a second time is
-captured: steps and rows are rounded up, all sizes share one piece of memory, and a graph is launched as a whole.
+Launching these one by one takes a CPU longer than a GPU needs to run them. So a few steps are captured together, and
+the state stays in place from one such window to the next: a graph for each number of rows, which is rounded, reads any
+number of steps. Rows that have ended are left out where a window begins. All graphs share one piece of memory.
 
-G directions, T steps, B rows, P vector size, D cells.
+Rows may also hold several sentences, one after another, each read from the same state (`run_packed`).
+
+G directions, T steps, B rows, P vector size, D cells; a window has S steps and R rows.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrence
+from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrence, rows_at_each_step
 
-LONGEST_CAPTURED = 512  # steps; a graph of more would take longer to make than it saves
-ROWS_TOGETHER = 32  # rows are rounded up to whole groups
+WINDOWS = (16, 4)  # steps that are captured together; the shorter window for what is left in the end
+FEWEST_ROWS = 32
+
+
+class StepRows(NamedTuple):
+    """What the rows of a window are about to do."""
+
+    lengths: Tensor  # (R,) how many steps each has left when the window begins
+    starts: Tensor | None  # (G, S + 1, R) not 0 where a sentence starts, the first step of the next window included
+    start_h: Tensor  # (G, P) what sentences start from
+    start_c: Tensor  # (G, D)
+
+
+class OutputPlaces(NamedTuple):
+    """Where the output (G, R, P) of a step goes."""
+
+    following: Tensor  # what the next step reads
+    outputs: Tensor  # zero for rows that have ended
+    last: Tensor  # kept of the last step of each row
 
 
 class ReadingCell(Protocol):
     """The pointwise functions of a step: `TORCH_READING_CELL` here, and `triton_reading_cell` on a GPU."""
 
-    def update(self, z: Tensor, bias: Tensor, c: Tensor, lengths: Tensor, step: int, *, clip: float) -> Tensor:
-        """From z (G, B, 4D) change c (G, B, D), of rows that have not ended, and return m = σ(o) * tanh(c)."""
+    def update(self, z: Tensor, bias: Tensor, c: Tensor, rows: StepRows, step: int, *, clip: float) -> Tensor:
+        """From z (G, R, 4D) change c (G, R, D), of rows that have not ended, and return m = σ(o) * tanh(c)."""
 
-    def give(self, projected: Tensor, places: "OutputPlaces", lengths: Tensor, step: int, *, clip: float) -> None:
+    def give(self, projected: Tensor, places: OutputPlaces, rows: StepRows, step: int, *, clip: float) -> None:
         """Write what lies within the bounds to all places where it is wanted."""
-
-
-class OutputPlaces(NamedTuple):
-    """Where the output (G, B, P) of a step goes."""
-
-    following: Tensor  # what the next step reads
-    outputs: Tensor  # zero for rows that have ended
-    last: Tensor  # kept of the last step of each row
 
 
 class JointWeights(NamedTuple):
@@ -50,42 +64,37 @@ class JointWeights(NamedTuple):
     bias: Tensor  # (G, 4D)
     projection: Tensor | None  # (G, D, P)
     clips: Clips
-    seen: set["_Size"]
-    graphs: dict["_Size", "torch.cuda.CUDAGraph"]
+    graphs: dict["_Window", "_Captured"]
 
 
-class _Size(NamedTuple):
+class _Window(NamedTuple):
     steps: int
     rows: int
+    packed: bool
 
 
-class _Space(NamedTuple):
-    """What a loop reads and writes, as views of memory that loops of all sizes share."""
-
-    joint_inputs: Tensor  # (G, T + 1, B, 2P) x and the h before it; the last place has an h alone
-    outputs: Tensor  # (G, T, B, P)
-    c: Tensor  # (G, B, D)
-    last_h: Tensor  # (G, B, P)
-    lengths: Tensor  # (B,)
+class _Captured(NamedTuple):
+    memory: "_Memory"  # which it reads and writes
+    graph: "torch.cuda.CUDAGraph | None"  # None: it has been run once, and comes to be captured the next time
 
 
 def captured_recurrence(cell: ReadingCell) -> Recurrence:
     """The recurrence over these pointwise functions; without a GPU the loop runs as it is."""
     reading = _CapturedReading(cell)
-    return Recurrence(prepare, reading.run)
+    return Recurrence(prepare, reading.run, run_packed=reading.run_packed)
 
 
 def prepare(weights: LstmWeights, dtype: torch.dtype) -> JointWeights:
     """Input and recurrent weights below each other."""
     joint = torch.cat([weights.input, weights.recurrent], dim=1).to(dtype)
     projection = None if weights.projection is None else weights.projection.to(dtype)
-    return JointWeights(joint, weights.bias.contiguous(), projection, weights.clips, set(), {})
+    return JointWeights(joint, weights.bias.contiguous(), projection, weights.clips, {})
 
 
 class _CapturedReading:
     def __init__(self, cell: ReadingCell) -> None:
         self._cell = cell
-        self._memory: dict[tuple[torch.device, torch.dtype], _Memory] = {}
+        self._memory: dict[tuple[object, ...], _Memory] = {}
         self._lock = Lock()  # the memory is one caller's at a time
 
     def run(
@@ -96,135 +105,190 @@ class _CapturedReading:
         state: HiddenState,
     ) -> tuple[Tensor, HiddenState]:
         """Read every row to its own end; see `Recurrence`."""
-        directions, steps, rows, size = inputs.shape
         h, c = state
-        if rows == 0:
+        if len(lengths) == 0:
             return inputs.to(weights.joint.dtype), (h, c)
-        can_capture = inputs.is_cuda and steps <= LONGEST_CAPTURED
-        rounded = _Size(rounded_steps(steps), -(-rows // ROWS_TOGETHER) * ROWS_TOGETHER)
-        exact = _Size(steps, rows)
         with self._lock:
-            memory = self._memory_for(weights, inputs.device, c.dtype)
-            space = memory.space(rounded if can_capture else exact, directions, size, c.shape[2])
-            _fill(space, inputs, lengths, h, c)
-            if can_capture:
-                self._replay(weights, rounded, space, memory)
-            else:
-                self._loop(weights, space)
-            outputs = space.outputs[:, :steps, :rows].clone()
-            return outputs, (space.last_h[:, :rows].clone(), space.c[:, :rows].clone())
+            memory = self._memory_for(weights, inputs, c)
+            with memory.in_order():
+                memory.start_rows(lengths, h, c)
+                outputs = self._read(weights, memory, inputs, lengths, None)
+                rows = len(lengths)
+                return outputs, (memory.last_h[:, :rows].clone(), memory.c[:, :rows].clone())
 
-    def _memory_for(self, weights: JointWeights, device: torch.device, cells: torch.dtype) -> "_Memory":
-        key = (device, weights.joint.dtype)
-        if key not in self._memory:
-            self._memory[key] = _Memory(device, weights.joint.dtype, cells)
-        return self._memory[key]
+    def run_packed(
+        self, weights: JointWeights, inputs: Tensor, lengths: Sequence[int], start: HiddenState, starts: Tensor
+    ) -> Tensor:
+        """Read rows of several sentences; see `Recurrence`."""
+        h, c = start  # (G, 1, P) and (G, 1, D)
+        if len(lengths) == 0:
+            return inputs.to(weights.joint.dtype)
+        with self._lock:
+            memory = self._memory_for(weights, inputs, c)
+            with memory.in_order():
+                rows = len(lengths)
+                memory.start_rows(lengths, h.expand(-1, rows, -1), None)
+                memory.start_h.copy_(h[:, 0])
+                memory.start_c.copy_(c[:, 0])
+                return self._read(weights, memory, inputs, lengths, pad(starts, (0, 0, 0, max(WINDOWS) + 1)))
 
-    def _replay(self, weights: JointWeights, size: _Size, space: _Space, memory: "_Memory") -> None:
-        if memory.is_new_to(weights):
-            # Its graphs know other addresses.
-            weights.graphs.clear()
-        if graph := weights.graphs.get(size):
-            graph.replay()
+    def _memory_for(self, weights: JointWeights, inputs: Tensor, c: Tensor) -> "_Memory":
+        """Memory for as many rows; one that grows moves, and graphs that knew the old one are made anew."""
+        directions, _, rows, vector = inputs.shape
+        sizes = _Sizes(directions, vector, c.shape[-1])
+        key = (inputs.device, weights.joint.dtype, c.dtype, sizes)
+        memory = self._memory.get(key)
+        if memory is None or memory.rows < rows:
+            self._memory[key] = memory = _Memory(rounded_rows(rows), sizes, weights.joint, c)
+        return memory
+
+    def _read(
+        self, weights: JointWeights, memory: "_Memory", inputs: Tensor, lengths: Sequence[int], starts: Tensor | None
+    ) -> Tensor:
+        steps = inputs.shape[1]
+        active = rows_at_each_step(lengths, steps)
+        outputs = torch.zeros(inputs.shape, dtype=weights.joint.dtype, device=inputs.device)
+        for first, size in _windows(steps):
+            if not (n := active[first]):
+                break
+            window = _Window(size, min(rounded_rows(n), memory.rows), starts is not None)
+            x = inputs[:, first : first + size, :n]
+            memory.joint_inputs[:, : x.shape[1], :n, : x.shape[3]] = x
+            if starts is not None:
+                memory.starts[:, : size + 1, :n] = starts[:, first : first + size + 1, :n]
+            self._run_window(weights, window, memory)
+            outputs[:, first : first + size, :n] = memory.outputs[:, : x.shape[1], :n]
+        return outputs
+
+    def _run_window(self, weights: JointWeights, window: _Window, memory: "_Memory") -> None:
+        if not memory.joint_inputs.is_cuda:
+            self._loop(weights, window, memory)
             return
-        # Once as it is: for a size that comes but once nothing is captured, and libraries have set themselves up.
-        self._loop(weights, space)
-        if size not in weights.seen:
-            weights.seen.add(size)
+        captured = weights.graphs.get(window)
+        if captured is None or captured.memory is not memory:
+            # Once as it is, while libraries set themselves up.
+            self._loop(weights, window, memory)
+            weights.graphs[window] = _Captured(memory, None)
             return
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=memory.pool):
-            self._loop(weights, space)
-        weights.graphs[size] = graph
+        graph = captured.graph
+        if graph is None:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=memory.pool):
+                self._loop(weights, window, memory)
+            weights.graphs[window] = _Captured(memory, graph)
+        graph.replay()
 
-    def _loop(self, weights: JointWeights, space: _Space) -> None:
+    def _loop(self, weights: JointWeights, window: _Window, memory: "_Memory") -> None:
+        steps, rows, packed = window
         cell_clip = math.inf if weights.clips.cell is None else weights.clips.cell
         h_clip = math.inf if weights.clips.projection is None else weights.clips.projection
-        vector = space.outputs.shape[3]
-        for step in range(space.outputs.shape[1]):
-            z = torch.bmm(space.joint_inputs[:, step], weights.joint)
-            m = self._cell.update(z, weights.bias, space.c, space.lengths, step, clip=cell_clip)
+        joint_inputs, outputs = memory.joint_inputs[:, :, :rows], memory.outputs[:, :, :rows]
+        c, last = memory.c[:, :rows], memory.last_h[:, :rows]
+        starts = memory.starts[:, :, :rows] if packed else None
+        coming = StepRows(memory.lengths[:rows], starts, memory.start_h, memory.start_c)
+        vector = outputs.shape[3]
+        for step in range(steps):
+            z = torch.bmm(joint_inputs[:, step], weights.joint)
+            m = self._cell.update(z, weights.bias, c, coming, step, clip=cell_clip)
             projected = m if weights.projection is None else torch.bmm(m, weights.projection)
-            following = space.joint_inputs[:, step + 1, :, vector:]
-            places = OutputPlaces(following, space.outputs[:, step], space.last_h)
-            clip = math.inf if weights.projection is None else h_clip
-            self._cell.give(projected, places, space.lengths, step, clip=clip)
+            # The last step writes to where the first one of the next window reads.
+            following = joint_inputs[:, (step + 1) % steps, :, vector:]
+            places = OutputPlaces(following, outputs[:, step], last)
+            self._cell.give(projected, places, coming, step, clip=math.inf if weights.projection is None else h_clip)
+        coming.lengths.sub_(steps)
+
+
+class _Sizes(NamedTuple):
+    directions: int
+    vector: int
+    cells: int
 
 
 class _Memory:
-    """Memory of one device and kind of number, for loops of every size, one at a time."""
+    """What a loop reads and writes, for up to so many rows; one caller's at a time."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, cells: torch.dtype) -> None:
-        self._device, self._dtype, self._cells = device, dtype, cells
-        self._parts: dict[str, Tensor] = {}
-        self._generation = 0  # how often it has grown, which moves it
-        self._known: dict[int, int] = {}  # which generation the graphs of some weights belong to
+    def __init__(self, rows: int, sizes: _Sizes, like: Tensor, c: Tensor) -> None:
+        directions, vector, cells = sizes
+        longest = max(WINDOWS)
+        device = like.device
+        self.rows = rows
+        # Zeros, because whatever stands in rows that nobody reads is multiplied all the same.
+        with torch.inference_mode(mode=False):
+            new = like.new_zeros
+            self.joint_inputs = new(directions, longest, rows, 2 * vector)  # x, and the h before it
+            self.outputs = new(directions, longest, rows, vector)
+            self.last_h = new(directions, rows, vector)
+            self.c = c.new_zeros(directions, rows, cells)
+            self.lengths = torch.zeros(rows, dtype=torch.int32, device=device)
+            self.starts = torch.zeros(directions, longest + 1, rows, dtype=torch.uint8, device=device)
+            self.start_h = new(directions, vector)
+            self.start_c = c.new_zeros(directions, cells)
         self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._free = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
-    def space(self, size: _Size, directions: int, vector: int, cells: int) -> _Space:
-        """Views for a loop of this size; what they hold is whatever was there."""
-        steps, rows = size
-        return _Space(
-            self._view("joint_inputs", self._dtype, directions, steps + 1, rows, 2 * vector),
-            self._view("outputs", self._dtype, directions, steps, rows, vector),
-            self._view("c", self._cells, directions, rows, cells),
-            self._view("last_h", self._dtype, directions, rows, vector),
-            self._view("lengths", torch.int32, rows),
-        )
+    def start_rows(self, lengths: Sequence[int], h: Tensor, c: Tensor | None) -> None:
+        """Put rows before their first step; those beyond the last have nothing to read."""
+        rows, vector = len(lengths), h.shape[2]
+        left = torch.zeros(self.rows, dtype=torch.int32)
+        left[:rows] = torch.as_tensor(lengths, dtype=torch.int32)
+        self.lengths.copy_(left)
+        self.joint_inputs[:, 0, :rows, vector:] = h
+        self.last_h[:, :rows] = h
+        if c is not None:
+            self.c[:, :rows] = c
 
-    def is_new_to(self, weights: JointWeights) -> bool:
-        """Whether the memory has moved since it was last asked about these weights."""
-        known = self._known.get(id(weights.graphs))
-        self._known[id(weights.graphs)] = self._generation
-        return known is not None and known != self._generation
-
-    def _view(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
-        needed = math.prod(shape)
-        part = self._parts.get(name)
-        if part is None or part.numel() < needed:
-            # Zeros, because whatever stands in rows that nobody reads is multiplied all the same.
-            with torch.inference_mode(mode=False):
-                part = self._parts[name] = torch.zeros(needed, dtype=dtype, device=self._device)
-            self._generation += 1
-        return part[:needed].view(shape)
+    @contextmanager
+    def in_order(self) -> Iterator[None]:
+        """Around all that uses it: work on another stream of the same GPU waits."""
+        if self._free is None:
+            yield
+            return
+        device = self.joint_inputs.device
+        with torch.cuda.device(device):
+            self._free.wait(torch.cuda.current_stream(device))
+            yield
+            self._free.record(torch.cuda.current_stream(device))
 
 
-def rounded_steps(steps: int) -> int:
-    """A number of steps that is not much larger, of which there are few.
+def rounded_rows(rows: int) -> int:
+    """A number of rows that is not much larger, of which there are few.
 
-    >>> [rounded_steps(steps) for steps in (7, 32, 33, 65, 130, 511)]
-    [7, 32, 36, 72, 144, 512]
+    >>> [rounded_rows(rows) for rows in (1, 32, 33, 130, 1000, 1025)]
+    [32, 32, 64, 160, 1024, 1280]
     """
-    unit = 1
-    while steps > 32 * unit:
-        unit *= 2
-    unit = unit if unit == 1 else 2 * unit
-    return -(-steps // unit) * unit
+    unit = max(FEWEST_ROWS, 1 << max(rows.bit_length() - 3, 0))
+    return max(-(-rows // unit), 1) * unit
 
 
-def _fill(space: _Space, inputs: Tensor, lengths: Sequence[int], h: Tensor, c: Tensor) -> None:
-    _, steps, rows, vector = inputs.shape
-    space.joint_inputs[:, :steps, :rows, :vector] = inputs
-    space.joint_inputs[:, 0, :rows, vector:] = h
-    space.c[:, :rows] = c
-    space.last_h[:, :rows] = h
-    space.lengths[:rows] = torch.tensor(lengths, dtype=torch.int32)
+def _windows(steps: int) -> Iterator[tuple[int, int]]:
+    """The first step and the size of each window."""
+    first = 0
+    for size in WINDOWS:
+        last = size == WINDOWS[-1]
+        while steps - first >= size or (last and first < steps):
+            yield first, size
+            first += size
 
 
 class _TorchReadingCell:
     """In plain torch, for any kind of number."""
 
-    def update(self, z: Tensor, bias: Tensor, c: Tensor, lengths: Tensor, step: int, *, clip: float) -> Tensor:
+    def update(self, z: Tensor, bias: Tensor, c: Tensor, rows: StepRows, step: int, *, clip: float) -> Tensor:
+        before = c
+        if rows.starts is not None:
+            before = torch.where(rows.starts[:, step, :, None] != 0, rows.start_c[:, None], c)
         i, j, f, o = (z.to(c.dtype) + bias[:, None]).chunk(4, dim=-1)
-        new = (torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(j)).clamp(-clip, clip)
-        torch.where((lengths > step)[:, None], new, c, out=c)
+        new = (torch.sigmoid(f) * before + torch.sigmoid(i) * torch.tanh(j)).clamp(-clip, clip)
+        c.copy_(torch.where((rows.lengths > step)[:, None], new, c))
         return (torch.sigmoid(o) * torch.tanh(new)).to(z.dtype)
 
-    def give(self, projected: Tensor, places: OutputPlaces, lengths: Tensor, step: int, *, clip: float) -> None:
+    def give(self, projected: Tensor, places: OutputPlaces, rows: StepRows, step: int, *, clip: float) -> None:
         h = projected.clamp(-clip, clip)
+        places.outputs.copy_(h.masked_fill((rows.lengths <= step)[:, None], 0))
+        places.last.copy_(torch.where((rows.lengths == step + 1)[:, None], h, places.last))
+        if rows.starts is not None:
+            h = torch.where(rows.starts[:, step + 1, :, None] != 0, rows.start_h[:, None], h)
         places.following.copy_(h)
-        places.outputs.copy_(h.masked_fill((lengths <= step)[:, None], 0))
-        torch.where((lengths == step + 1)[:, None], h, places.last, out=places.last)
 
 
 TORCH_READING_CELL: ReadingCell = _TorchReadingCell()

@@ -1,6 +1,6 @@
 """The pointwise functions of a step of reading as Triton kernels; `captured_reading` says what they do.
 
-Tensors are (G, B, n) with the last dimension dense; the others may be slices of something larger.
+Tensors are (G, R, n) with the last dimension dense; the others may be slices of something larger.
 """
 
 # Triton has no types and would take annotations for its own, and no records, so kernels take all they need one by one.
@@ -11,26 +11,43 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from elmore.kernels.captured_reading import OutputPlaces
+from elmore.kernels.captured_reading import OutputPlaces, StepRows
 from elmore.kernels.triton_cell import BLOCK, _block, _strides, _tanh
 
 
 class TritonReadingCell:
     """See `captured_reading.ReadingCell`."""
 
-    def update(self, z: Tensor, bias: Tensor, c: Tensor, lengths: Tensor, step: int, *, clip: float) -> Tensor:
+    def update(self, z: Tensor, bias: Tensor, c: Tensor, rows: StepRows, step: int, *, clip: float) -> Tensor:
         """One kernel from the gates to c and m."""
-        directions, rows, cells = c.shape
+        directions, number, cells = c.shape
         m = torch.empty(c.shape, dtype=z.dtype, device=z.device)
-        _update[(directions * rows, triton.cdiv(cells, BLOCK))](
-            z, *_strides(z), bias, c, *_strides(c), m, lengths, step, rows, cells, clip, BLOCK=_block(cells)
+        starts, starts_g = _starts_at(rows, step)
+        _update[(directions * number, triton.cdiv(cells, BLOCK))](
+            z,
+            *_strides(z),
+            bias,
+            c,
+            *_strides(c),
+            m,
+            rows.lengths,
+            starts,
+            starts_g,
+            rows.start_c,
+            step,
+            number,
+            cells,
+            clip,
+            PACKED=rows.starts is not None,
+            BLOCK=_block(cells),
         )
         return m
 
-    def give(self, projected: Tensor, places: OutputPlaces, lengths: Tensor, step: int, *, clip: float) -> None:
+    def give(self, projected: Tensor, places: OutputPlaces, rows: StepRows, step: int, *, clip: float) -> None:
         """One kernel to all places."""
-        directions, rows, size = projected.shape
-        _give[(directions * rows, triton.cdiv(size, BLOCK))](
+        directions, number, size = projected.shape
+        starts, starts_g = _starts_at(rows, step + 1)
+        _give[(directions * number, triton.cdiv(size, BLOCK))](
             projected,
             *_strides(projected),
             places.following,
@@ -39,13 +56,25 @@ class TritonReadingCell:
             *_strides(places.outputs),
             places.last,
             *_strides(places.last),
-            lengths,
+            rows.lengths,
+            starts,
+            starts_g,
+            rows.start_h,
             step,
-            rows,
+            number,
             size,
             clip,
+            PACKED=rows.starts is not None,
             BLOCK=_block(size),
         )
+
+
+def _starts_at(rows: StepRows, step: int) -> tuple[Tensor, int]:
+    """The sentences that start at a step, (G, R), and the stride of the first dimension."""
+    if rows.starts is None:
+        return rows.lengths, 0  # of no use, but a kernel wants something
+    at = rows.starts[:, step]
+    return at, at.stride(0)
 
 
 @triton.jit
@@ -54,7 +83,10 @@ def _gate(z, bias, place, inside):
 
 
 @triton.jit
-def _update(z, z_g, z_b, bias, c, c_g, c_b, m, lengths, step, rows, cells, clip, BLOCK: tl.constexpr):
+def _update(
+    z, z_g, z_b, bias, c, c_g, c_b, m, lengths, starts, starts_g, start_c, step, rows, cells, clip,
+    PACKED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
     cell = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -62,20 +94,26 @@ def _update(z, z_g, z_b, bias, c, c_g, c_b, m, lengths, step, rows, cells, clip,
     z += g * z_g + b * z_b
     bias += g * 4 * cells
     c += g * c_g + b * c_b
-    before = tl.load(c + cell, inside)
+    if PACKED:
+        # One of the two: what is not wanted is not read.
+        begins = tl.load(starts + g * starts_g + b) != 0
+        before = tl.load(c + cell, inside & (not begins), 0.0).to(tl.float32)
+        before += tl.load(start_c + g * cells + cell, inside & begins, 0.0).to(tl.float32)
+    else:
+        before = tl.load(c + cell, inside).to(tl.float32)
     i = tl.sigmoid(_gate(z, bias, cell, inside))
     j = _tanh(_gate(z, bias, cells + cell, inside))
     f = tl.sigmoid(_gate(z, bias, 2 * cells + cell, inside))
     o = tl.sigmoid(_gate(z, bias, 3 * cells + cell, inside))
     after = tl.minimum(tl.maximum(f * before + i * j, -clip), clip)
-    tl.store(c + cell, tl.where(tl.load(lengths + b) > step, after, before), inside)
+    tl.store(c + cell, after, inside & (tl.load(lengths + b) > step))
     tl.store(m + row * cells + cell, o * _tanh(after), inside)
 
 
 @triton.jit
 def _give(
-    projected, p_g, p_b, following, f_g, f_b, outputs, o_g, o_b, last, l_g, l_b, lengths, step, rows, size, clip,
-    BLOCK: tl.constexpr,
+    projected, p_g, p_b, following, f_g, f_b, outputs, o_g, o_b, last, l_g, l_b, lengths, starts, starts_g, start_h,
+    step, rows, size, clip, PACKED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
@@ -84,7 +122,9 @@ def _give(
     length = tl.load(lengths + b)
     h = tl.load(projected + g * p_g + b * p_b + place, inside).to(tl.float32)
     h = tl.minimum(tl.maximum(h, -clip), clip)
-    tl.store(following + g * f_g + b * f_b + place, h, inside)
     tl.store(outputs + g * o_g + b * o_b + place, tl.where(length > step, h, 0.0), inside)
-    last += g * l_g + b * l_b + place
-    tl.store(last, tl.where(length == step + 1, h, tl.load(last, inside).to(tl.float32)), inside)
+    tl.store(last + g * l_g + b * l_b + place, h, inside & (length == step + 1))
+    if PACKED:
+        begins = tl.load(starts + g * starts_g + b) != 0
+        h = tl.where(begins, tl.load(start_h + g * size + place, inside & begins, 0.0).to(tl.float32), h)
+    tl.store(following + g * f_g + b * f_b + place, h, inside)

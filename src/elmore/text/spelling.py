@@ -55,15 +55,18 @@ class ByteAlphabet:
     def spell(self, words: Sequence[str]) -> Tensor:
         rows = np.full((len(words), self.max_characters), self.PADDING, dtype=np.int64)
         rows[:, 0] = self.WORD_BEGIN
-        for row, word in zip(rows, words, strict=True):
+        # The cut may fall inside a character: the published models were trained so. Lone surrogates have no bytes.
+        texts = [word.encode("utf-8", errors="ignore")[: self.max_characters - 2] for word in words]
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        row = np.arange(len(words))
+        # All bytes at once: a loop over words would cost more than encoding them on a GPU.
+        place = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths) + 1
+        rows[np.repeat(row, lengths), place] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        rows[row, lengths + 1] = self.WORD_END
+        for number, word in enumerate(words):
             if word in self.boundaries:
-                row[1] = self.boundaries[word]
-                row[2] = self.WORD_END
-                continue
-            # The cut may fall inside a character: the published models were trained so. Lone surrogates have no bytes.
-            text = word.encode("utf-8", errors="ignore")[: self.max_characters - 2]
-            row[1 : 1 + len(text)] = np.frombuffer(text, dtype=np.uint8)
-            row[1 + len(text)] = self.WORD_END
+                rows[number, 1:] = self.PADDING
+                rows[number, 1:3] = self.boundaries[word], self.WORD_END
         return torch.from_numpy(rows)
 
 
