@@ -5,7 +5,8 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parents[1] / "experiments" / "tasks" / "results"
 NAMES = (
     *("wikineural", "wnut17", "sst", "ewt-upos", "ewt-xpos", "ewt-upos-probes", "ewt-xpos-probes"),
-    *("settings-wikineural", "settings-wnut17", "settings-sst", "ewt-tagger"),
+    *("settings-wikineural", "settings-wnut17", "settings-sst", "more-settings-wikineural", "more-settings-sst"),
+    "ewt-tagger",
 )
 
 

@@ -44,6 +44,6 @@ def settings(**variants: Mapping[str, Any]) -> tuple[Variant, ...]:
 # What stands beside the model with ELMo and the one without in each table.
 LAYERS = paper_variants(layers=["all", "average", "last", 1, 0], penalties=[1, 0.001])[2:]
 PLACES = paper_variants(where=["input", "output", "both"])[2:]
-GAMMA = changed("gamma fixed at 1", elmo__train_gamma=False)
+GAMMA = changed("gamma fixed at 1", elmo__gamma=1.0, elmo__train_gamma=False)
 WITHOUT_GLOVE = changed("ELMo without GloVe", words__vectors="none")
 FINE_TUNED = changed("biLM fine-tuned on the task's text", elmo__training="fine-tuned")

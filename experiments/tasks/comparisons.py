@@ -106,6 +106,27 @@ MORE_SETTINGS = {
         input_norm_slow_light={**AT_INPUT, **NORM, **DROPPED, **SLOW},
     ),
 }
+# Normalised layers are large beside GloVe's vectors, and gamma fell to half of 1 while a model learnt. From which scale
+# it should begin, by the scores of a few epochs.
+BRIEFLY = {"training.epochs": 8}
+SCALED = {**AT_INPUT, **NORM, **HALF, **BRIEFLY}
+NAMES_SCALED = {**NORM, **LARGE, **PLATEAU, "training.epochs": 20}
+SCALES = {
+    "wikineural": settings(
+        gamma_1=NAMES_SCALED,
+        gamma_03={**NAMES_SCALED, "elmo.gamma": 0.3},
+        gamma_01={**NAMES_SCALED, "elmo.gamma": 0.1},
+        gamma_03_light_penalty={**NAMES_SCALED, "elmo.gamma": 0.3, "elmo.penalty": 0.001},
+    ),
+    "sst": settings(
+        gamma_1_slow={**SCALED, **SLOW},
+        gamma_03_slow={**SCALED, **SLOW, "elmo.gamma": 0.3},
+        gamma_03_fast={**SCALED, **FAST, "elmo.gamma": 0.3},
+        gamma_01_fast={**SCALED, **FAST, "elmo.gamma": 0.1},
+        gamma_03_fast_both={**SCALED, **FAST, "elmo.gamma": 0.3, **AT_BOTH},
+        gamma_03_fast_dropout={**SCALED, **FAST, "elmo.gamma": 0.3, **DROPPED},
+    ),
+}
 
 # At the rate that is best with ELMo the model without it would be starved.
 SST_BASELINE = Variant(name=WITHOUT, changes={**NO_ELMO, **FAST}, baseline=None, fractions=FRACTIONS)
@@ -139,6 +160,10 @@ COMPARISONS = {
         task="ner", **WIKINEURAL, tests={"dev": WIKINEURAL["dev"]}, variants=MORE_SETTINGS["wikineural"]
     ),
     "more-settings-sst": Comparison(task="sentiment", **SST, tests={"dev": SST["dev"]}, variants=MORE_SETTINGS["sst"]),
+    "scales-wikineural": Comparison(
+        task="ner", **WIKINEURAL, tests={"dev": WIKINEURAL["dev"]}, variants=SCALES["wikineural"]
+    ),
+    "scales-sst": Comparison(task="sentiment", **SST, tests={"dev": SST["dev"]}, variants=SCALES["sst"]),
     "ewt-tagger": Comparison(
         task="pos", **EWT, tests=EWT_TEST, variants=TAGGERS, changes=SHIPPED, vectors="none", keep_models=True
     ),

@@ -138,7 +138,7 @@ class _Comparing:
         }
         if Path(vectors := recipe.words.vectors).is_file():
             about[f"content of {vectors}"] = digest_of_files([vectors])
-        self._folder.check_same(about)
+        self._folder.check_same(about, recipe_type=type(recipe))
         wanted = {cell.key: cell for cell in plan.cells}
         for result in self._folder.read_results():
             if (cell := wanted.get(result.key)) is None:

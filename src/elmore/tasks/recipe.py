@@ -59,7 +59,10 @@ class ElmoOptions:
         "all"  # a learned mix of all; "average"; "last", as TagLM has it; or the number of one, 0 context-free
     )
     penalty: float = checked_field(0.001, at_least=0)  # on the weights of the mix: the paper's lambda
-    train_gamma: bool = True  # the scale of the mix; else it stays 1
+    gamma: float = checked_field(
+        1.0, above=0
+    )  # the scale of the mix at first: normalised layers are large beside words
+    train_gamma: bool = True  # else it stays so
     normalize: bool = False  # every layer of every token to mean 0 and variance 1
     dropout: float = checked_field(0.5, at_least=0, at_most=0.95)
     # frozen; first fine-tuned on the task's text as a language model, then frozen; or trained with the task.

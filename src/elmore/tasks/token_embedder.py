@@ -133,6 +133,7 @@ def make_mix(options: ElmoOptions, bilm: BilmShape) -> LayerMix:
     return LayerMix(
         bilm.num_layers,
         weights=weights,
+        gamma=options.gamma,
         train_weights=options.layers == "all",
         train_gamma=options.train_gamma,
         normalize="token" if options.normalize else None,

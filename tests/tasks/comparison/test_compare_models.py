@@ -118,6 +118,21 @@ def test_other_data_and_other_recipes_are_refused(done, data, changes, complaint
         list(small_compare(data, folder, **changes))
 
 
+def test_a_field_that_recipes_did_not_have_then_was_what_it_is_by_default(done, data):
+    folder, _ = done
+    about = json.loads((folder / "comparison.json").read_text())
+    older = json.loads(json.dumps(about))
+    del older["recipe"]["elmo"]["gamma"]
+    try:
+        (folder / "comparison.json").write_text(json.dumps(older))
+        assert of_kind(CellStarted, small_compare(data, folder)) == []
+        (folder / "comparison.json").write_text(json.dumps(older))
+        with pytest.raises(InputError, match=r"elmo\.gamma was 1\.0, and is 0\.5"):
+            list(small_compare(data, folder, recipe={**RECIPE, "elmo.gamma": 0.5}))
+    finally:
+        (folder / "comparison.json").write_text(json.dumps(about))
+
+
 def test_another_bilm_under_the_same_name_is_refused(done, data):
     folder, _ = done
     about = json.loads((folder / "comparison.json").read_text())

@@ -27,6 +27,7 @@ from elmore.errors import FormatError, InputError, error_context
 from elmore.fields import read_fields
 from elmore.tasks.comparison.result import CellResult
 from elmore.tasks.comparison.variants import Cell, folder_name
+from elmore.tasks.recipe import TaskRecipe
 
 ABOUT = "comparison.json"
 SHOWN = {"train": "the --train data", "dev": "the --dev data", "test": "the --test data", "task": "the task"}
@@ -70,13 +71,18 @@ class ComparisonFolder:
         finally:
             lock.release()
 
-    def check_same(self, about: Mapping[str, Any]) -> None:
-        """Keep what is compared, or refuse it where something else was compared here before; more may be added."""
+    def check_same(self, about: Mapping[str, Any], *, recipe_type: type[TaskRecipe] | None = None) -> None:
+        """Keep what is compared, or refuse it where something else was compared here before; more may be added.
+
+        Fields that recipes of the given type had not yet then were what they are by default now.
+        """
         # As JSON has it: a tuple is a list there.
         about = json.loads(json.dumps(about))
         if self.about.is_file():
             with error_context(self.about):
                 known = _read_json(self.about)
+                if recipe_type is not None and "recipe" in known:
+                    known["recipe"] = json.loads(json.dumps(asdict(read_fields(recipe_type, known["recipe"]))))
             for name, value in about.items():
                 if name in known and known[name] != value:
                     what = SHOWN.get(name, f"the {name}")
