@@ -6,6 +6,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "experiments" / "tasks" / "resul
 NAMES = (
     *("wikineural", "wnut17", "sst", "ewt-upos", "ewt-xpos", "ewt-upos-probes", "ewt-xpos-probes"),
     *("settings-wikineural", "settings-wnut17", "settings-sst", "more-settings-wikineural", "more-settings-sst"),
+    *("scales-wikineural", "scales-sst", "sst-unscaled"),
     "ewt-tagger",
 )
 
