@@ -1,15 +1,18 @@
 """What does `compute="bfloat16"` or `"int8"` cost? Against float32, on elmore-en and real text. Prints a table.
 
-    python benchmarks/compute_error.py [--data FOLDER]
+    python benchmarks/compute_error.py [--data FOLDER] [--parts cosine tagger word_in_context perplexity]
 
 The cosine of each word's vector to that of float32, layer by layer, on SemCor; the perplexity of Wikipedia articles
-that were held out; and the accuracy of the tagger inside on EWT's test part, which was trained on float32, whatever it
-is asked with. Results go to results/compute_error.json, each part when it is done.
+that were held out; the accuracy of the tagger inside on EWT's test part, and of words in context on MCL-WiC's, by a
+threshold of the cosine. The tagger was trained on float32, and layer and threshold are chosen on the dev part in
+float32, whatever is asked with. Results go to results/compute_error.json, each part when it is done; parts that were
+not asked for keep theirs.
 """
 
 import argparse
 import json
 import platform
+import tempfile
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +29,7 @@ from elmore.text.reading import read_sentences
 
 RESULTS = Path(__file__).resolve().parent / "results" / "compute_error.json"
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+PARTS = ("cosine", "tagger", "word_in_context", "perplexity")
 COMPARED = 500  # sentences of SemCor
 SCORED = 100  # of Wikipedia: the full softmax takes its time
 
@@ -33,18 +37,22 @@ SCORED = 100  # of Wikipedia: the full softmax takes its time
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA)
-    data = parser.parse_args().data
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    arguments = parser.parse_args()
+    data = arguments.data
     computes = [name for name in get_args(ComputeName) if native_obstacle(Number[name.upper()]) is None]
     model = load("elmore-en")
     embedders = {compute: Embedder(model, compute=compute) for compute in computes}
-    found: dict[str, Any] = {"elmore": __version__, "torch": torch.__version__, "machine": platform.machine()}
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found: dict[str, Any] = kept | {"elmore": __version__, "torch": torch.__version__, "machine": platform.machine()}
     parts = {
         "cosine": lambda: cosines(embedders, data / "tasks" / "wsd" / "semcor.data.xml.xz"),
         "tagger": lambda: accuracies(computes, data / "tasks" / "pos" / "en_ewt-ud-test.conllu.xz"),
+        "word_in_context": lambda: words_in_context(computes, data / "tasks" / "wic"),
         "perplexity": lambda: perplexities(embedders, data / "text" / "eval" / "own-wikipedia.txt.xz"),
     }
-    for name, measure in parts.items():
-        found[name] = measure()
+    for name in arguments.parts:
+        found[name] = parts[name]()
         RESULTS.write_text(json.dumps(found, indent=2) + "\n")
         print(f"{name}: {found[name]}", flush=True)
     print(figures.compute_error())
@@ -67,6 +75,16 @@ def words_of_layers(embedder: Embedder, sentences: list[list[str]]) -> np.ndarra
 def accuracies(computes: list[ComputeName], test: Path) -> dict[str, float]:
     """The tagger's, in percent."""
     return {compute: tasks.load("pos", device="cpu", compute=compute).evaluate(test).value for compute in computes}
+
+
+def words_in_context(computes: list[ComputeName], folder: Path) -> dict[str, float]:
+    """The accuracy on the test part in percent, by the layer and the threshold that did best on the dev part."""
+    dev, test = (folder / f"mclwic-en-{part}.jsonl.xz" for part in ("dev", "test"))
+    with tempfile.TemporaryDirectory() as run:
+        # The method reads no training pairs.
+        for _ in tasks.train("wic", run, train=dev, dev=dev, recipe={"task.method": "threshold"}, device="cpu"):
+            pass
+        return {compute: tasks.load(run, device="cpu", compute=compute).evaluate(test).value for compute in computes}
 
 
 def perplexities(embedders: dict[ComputeName, Embedder], text: Path) -> dict[str, float]:

@@ -123,10 +123,11 @@ def compute_error() -> str:
             *("1" if compute == "float32" else f"{cosine:.6f}" for cosine in cosines),
             f"{found['perplexity'][compute]:.2f}",
             f"{found['tagger'][compute]:.2f}",
+            f"{found['word_in_context'][compute]:.2f}",
         ]
         for compute, cosines in found["cosine"].items()
     ]
-    return table(["`compute`", *layers, "perplexity", "tagger, %"], rows)
+    return table(["`compute`", *layers, "perplexity", "tagger, %", "words in context, %"], rows)
 
 
 def compute_error_sizes() -> list[str]:

@@ -14,6 +14,8 @@ recipe, and flair's biLSTM-CRF tagger of the same sizes (word vectors of 100, tw
 many tags). flair is installed into build/flair first, with the torch that runs here. All taggers stay up and take
 turns. Sentences are tokens already, and flair's own objects, when the clock starts; no tagger finds a name, so that
 none is slowed down by what random weights would see. Elmore batches by tokens, flair takes 32 sentences, its default.
+With ELMo it is Elmore alone: flair no longer has embeddings of that kind. Beside the time that has passed, that of the
+processor is kept, and what others had of the machine.
 
 Each prints a table, and appends a JSON line to benchmarks/results/tasks_training.jsonl or tasks_prediction.jsonl.
 """
@@ -26,14 +28,16 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import tasks_figures
 import torch
 from circumstances import circumstances
+from quiet_machine import Clock, wait_until_quiet
 from waiting_program import WaitingProgram
 
 from elmore import load
@@ -56,6 +60,8 @@ TAGGERS = (  # programs, and the taggers that each has up
     ("flair", "characters"),
     ("elmore", "elmo, cold"),
     ("elmore", "elmo, warm"),
+    ("elmore", "elmo, int8, cold"),
+    ("elmore", "elmo, int8, warm"),
 )
 DATA = Path(os.path.relpath(ROOT.parent / "shared" / "data" / "tasks"))
 VECTORS = Path("vectors", "glove.6B.100d.cut.txt.xz")
@@ -79,9 +85,14 @@ def main() -> None:
     training.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     training.add_argument("--threads", type=int, default=os.cpu_count())
     prediction = parts.add_parser("prediction", help="sentences a second of taggers of names, beside flair's")
-    prediction.set_defaults(measure=measure_prediction, table=prediction_table, results=PREDICTION_RESULTS)
+    prediction.set_defaults(
+        measure=measure_prediction, table=tasks_figures.prediction_table, results=PREDICTION_RESULTS
+    )
     prediction.add_argument("--sentences", type=int, default=96)
     prediction.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    prediction.add_argument(
+        "--wait", type=float, default=0.0, help="seconds for the machine to become quiet, each turn"
+    )
     for part in (training, prediction):
         part.add_argument("--rounds", type=int, default=7)
         part.add_argument("--data", type=Path, default=DATA, help="the folder with the tasks' data")
@@ -224,19 +235,25 @@ def measure_prediction(arguments: argparse.Namespace) -> dict[str, Any]:
         if ours.versions["tags"] != theirs.versions["tags"]:
             raise SystemExit(f"the taggers differ in their tags: {ours.versions}, {theirs.versions}")
         programs = {"elmore": ours, "flair": theirs}
-        rates: dict[str, dict[str, list[float]]] = {}
+        taggers = [(program, tagger) for program, tagger in TAGGERS if tagger in programs[program].versions["taggers"]]
+        found: dict[str, dict[str, list[dict[str, float]]]] = {}
         for number in range(arguments.rounds + 1):
             for threads in arguments.threads:
-                for program, tagger in TAGGERS:
-                    found = programs[program].take(json.dumps({"tagger": tagger, "threads": threads}))
+                for program, tagger in taggers:
+                    turn = take_turn(programs[program], {"tagger": tagger, "threads": threads}, arguments.wait)
                     if number:  # the first round is to warm up
-                        of_all = rates.setdefault(str(threads), {}).setdefault(f"{program}, {tagger}", [])
-                        of_all.append(round(arguments.sentences / found["seconds"], 1))
+                        found.setdefault(str(threads), {}).setdefault(f"{program}, {tagger}", []).append(turn)
+        count = arguments.sentences
+        rates = of_each(found, lambda turns: [round(count / turn["seconds"], 1) for turn in turns])
+        of_processor = of_each(found, lambda turns: median(round(count / turn["processor"], 1) for turn in turns))
         return {
             "benchmark": "tasks_prediction",
             "model": DEFAULT_MODEL,
-            "sentences_per_second": {n: {who: median(of) for who, of in one.items()} for n, one in rates.items()},
+            "sentences_per_second": of_each(rates, median),
+            "sentences_per_processor_second": of_processor,
             "each_round": rates,
+            "others": of_each(found, lambda turns: [round(turn["others"], 2) for turn in turns]),
+            "niced": of_each(found, lambda turns: [round(turn["niced"], 2) for turn in turns]),
             "rounds": arguments.rounds,
             "sentences": arguments.sentences,
             "tokens": ours.versions["tokens"],
@@ -244,6 +261,19 @@ def measure_prediction(arguments: argparse.Namespace) -> dict[str, Any]:
             "flair": theirs.versions["flair"],
             "flair_batch_size": FLAIR_BATCH_SIZE,
         }
+
+
+def take_turn(program: WaitingProgram, turn: dict[str, Any], wait: float) -> dict[str, float]:
+    wait_until_quiet(wait)
+    clock = Clock.now()
+    answer = program.take(json.dumps(turn))
+    others = clock.others(answer["processor"])
+    return {**answer, "others": others.usual, "niced": others.niced}
+
+
+def of_each(found: Mapping[str, Mapping[str, Any]], make: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+    """For each number of threads and each tagger."""
+    return {threads: {who: make(of) for who, of in one.items()} for threads, one in found.items()}
 
 
 def install_flair() -> None:
@@ -257,15 +287,6 @@ def install_flair() -> None:
 
 def flair_python() -> Path:
     return FLAIR / "bin" / "python"
-
-
-def prediction_table(result: dict[str, Any]) -> str:
-    found = result["sentences_per_second"]
-    rows = [
-        [who, *(f"{one[who]:.1f} ({min(of := result['each_round'][n][who])} to {max(of)})" for n, one in found.items())]
-        for who in next(iter(found.values()))
-    ]
-    return lines_of(["sentences a second", *(f"{threads} threads" for threads in found)], rows)
 
 
 def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

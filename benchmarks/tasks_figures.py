@@ -13,6 +13,8 @@ TAGGERS = {
     "flair, characters": "flair, with its character LSTM",
     "elmore, elmo, cold": "Elmore, with characters and ELMo, all words new",
     "elmore, elmo, warm": "Elmore, with characters and ELMo, all words seen before",
+    "elmore, elmo, int8, cold": "Elmore, with ELMo in int8, all words new",
+    "elmore, elmo, int8, warm": "Elmore, with ELMo in int8, all words seen before",
 }
 
 
@@ -34,16 +36,26 @@ def training() -> str:
 
 
 def prediction() -> str:
-    line = last_prediction()
-    found, rounds = line["sentences_per_second"], line["each_round"]
-    rows = [
-        [
-            shown,
-            *(f"{one[who]:.0f} ({min(rounds[n][who]):.0f} to {max(rounds[n][who]):.0f})" for n, one in found.items()),
-        ]
-        for who, shown in TAGGERS.items()
-    ]
-    head = ["sentences a second", *(f"{n} thread{'s' if n != '1' else ''}" for n in found)]
+    return prediction_table(last_prediction())
+
+
+def prediction_table(line: dict[str, Any]) -> str:
+    """Sentences a second, by the clock and of the processor's time, of each tagger and number of threads."""
+    found, rounds, of_processor = (
+        line[part] for part in ("sentences_per_second", "each_round", "sentences_per_processor_second")
+    )
+    rows = []
+    for who, shown in TAGGERS.items():
+        if any(who not in one for one in found.values()):
+            continue  # a machine that cannot compute so
+        row = [shown]
+        for n, one in found.items():
+            spread = f"{min(rounds[n][who]):.0f} to {max(rounds[n][who]):.0f}"
+            row += [f"{one[who]:.0f} ({spread})", f"{of_processor[n][who]:.0f}"]
+        rows.append(row)
+    head = ["sentences a second"]
+    for n in found:
+        head += [f"{n} thread{'s' if n != '1' else ''}", "of processor time"]
     return table(head, rows)
 
 

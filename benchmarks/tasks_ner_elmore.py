@@ -9,13 +9,15 @@ output, how long that took. FOLDER gets what a tagger of the same sizes needs to
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from elmore import Embedder, load
+from elmore import load
+from elmore.defaults import ComputeName
+from elmore.embedding.word_cache import WordCache
+from elmore.kernels.native_library import Number, native_obstacle
 from elmore.tasks.bilm import requirement_of
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.ner import NER, bioul_tags
@@ -26,6 +28,7 @@ from elmore.tasks.train_model import resolve_recipe
 
 TRAIN, TEST = Path("ner", "wikineural-train.conll.xz"), Path("ner", "wikineural-test.conll.xz")
 VECTORS = Path("vectors", "glove.6B.100d.cut.txt.xz")
+COMPUTES: tuple[ComputeName, ...] = ("float32", "int8")  # of the biLM
 SURE = 20.0  # more than random weights say against it: no names are found, so none are made into records
 
 
@@ -38,7 +41,9 @@ def main(folder: Path, data: Path, sentences: int) -> None:
     style = find_token_style(NER, recipe, train)
     bilm = load(recipe.elmo.model, device="cpu")
 
-    def tagger(*, elmo: bool, characters: bool) -> AssembledModel[TaggedTokens, list[str]]:
+    def tagger(
+        *, elmo: bool, characters: bool, compute: ComputeName = "float32"
+    ) -> AssembledModel[TaggedTokens, list[str]]:
         changes = {} if elmo else {"elmo.where": "none"}
         if not characters:
             changes["words.character_filters"] = 0
@@ -48,6 +53,7 @@ def main(folder: Path, data: Path, sentences: int) -> None:
             token_style=style,
             required=requirement_of(bilm, recipe.elmo.model) if elmo else None,
             bilm=bilm if elmo else None,
+            compute=compute,
         )
         options = resolve_recipe(NER, {"base": recipe, **changes})
         made = assemble(NER, options, labels, sources, cache=None, device=torch.device("cpu"))
@@ -58,14 +64,11 @@ def main(folder: Path, data: Path, sentences: int) -> None:
 
     words = tagger(elmo=False, characters=False)
     spelt = tagger(elmo=False, characters=True)
-    warm = tagger(elmo=True, characters=True)
-
-    def forget() -> None:
-        assert isinstance(warm.maker.layers, LayerReader)
-        warm.maker.layers.embedder = Embedder(bilm)
-
-    taggers = {"words": words, "characters": spelt, "elmo, cold": warm, "elmo, warm": warm}
-    before: dict[str, Callable[[], None]] = {"elmo, cold": forget}
+    taggers = {"words": words, "characters": spelt}
+    for compute in COMPUTES:
+        if native_obstacle(Number[compute.upper()]) is None:
+            name = "elmo" if compute == "float32" else f"elmo, {compute}"
+            taggers[f"{name}, cold"] = taggers[f"{name}, warm"] = tagger(elmo=True, characters=True, compute=compute)
     about = {
         "sentences": [list(example.tokens) for example in examples],
         "words": vocabulary.words,
@@ -73,16 +76,26 @@ def main(folder: Path, data: Path, sentences: int) -> None:
         "kinds": labels["kinds"],
     }
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
-    answer(tokens=sum(len(example.tokens) for example in examples), tags=len(bioul_tags(labels)))
+    tokens = sum(len(example.tokens) for example in examples)
+    answer(tokens=tokens, tags=len(bioul_tags(labels)), taggers=list(taggers))
     answer(ready=True)
     for line in sys.stdin:
         turn = json.loads(line)
         torch.set_num_threads(turn["threads"])
         made = taggers[turn["tagger"]]
-        before.get(turn["tagger"], lambda: None)()
-        began = time.perf_counter()
+        if turn["tagger"].endswith("cold"):
+            forget_words(made)
+        began, spent = time.perf_counter(), time.process_time()
         found = made.maker.predict(made.model, examples)
-        answer(seconds=time.perf_counter() - began, names=sum(tag != "O" for tags in found for tag in tags))
+        seconds, processor = time.perf_counter() - began, time.process_time() - spent
+        answer(seconds=seconds, processor=processor, names=sum(tag != "O" for tags in found for tag in tags))
+
+
+def forget_words(made: AssembledModel[TaggedTokens, list[str]]) -> None:
+    reader = made.maker.layers
+    assert isinstance(reader, LayerReader)
+    # A new Embedder would lay out the weights again too.
+    reader.embedder._cache = WordCache(reader.embedder._model)
 
 
 def answer(**values: Any) -> None:

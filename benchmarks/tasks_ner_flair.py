@@ -40,15 +40,18 @@ def main(folder: Path, batch_size: int) -> None:
         "characters": tagger([words, characters], about["kinds"]),
     }
     sentences = [Sentence(tokens) for tokens in about["sentences"]]
-    answer(flair=flair.__version__, tags=len(taggers["words"].label_dictionary) - 2)  # less start and stop
+    tags = len(taggers["words"].label_dictionary) - 2  # less start and stop
+    answer(flair=flair.__version__, tags=tags, taggers=list(taggers))
     answer(ready=True)
     for line in sys.stdin:
         turn = json.loads(line)
         torch.set_num_threads(turn["threads"])
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), time.process_time()
         taggers[turn["tagger"]].predict(sentences, mini_batch_size=batch_size)
-        seconds = time.perf_counter() - began
-        answer(seconds=seconds, names=sum(len(sentence.get_spans("ner")) for sentence in sentences))
+        seconds, processor = time.perf_counter() - began, time.process_time() - spent
+        answer(
+            seconds=seconds, processor=processor, names=sum(len(sentence.get_spans("ner")) for sentence in sentences)
+        )
 
 
 def tagger(embeddings: list[Any], kinds: list[str]) -> Any:

@@ -20,6 +20,7 @@ EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 # Parts of others.
 SHARED = (
+    "busy_core.py",
     "circumstances.py",
     "comparison_parts.py",
     "comparisons.py",

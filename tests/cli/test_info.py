@@ -1,6 +1,7 @@
 """`elmore info`: what a model is, for people and for programs."""
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,19 @@ def test_without_native_kernels_it_says_how_to_get_them(elmore, monkeypatch) -> 
     try:
         assert "not built; install a C++ compiler" in elmore("info", "--system").out
         assert "on cpu reference for reading" in elmore("info", "--system").out
+    finally:
+        native_library.cache_clear()
+
+
+def test_where_native_kernels_are_not_built_for_nobody_is_sent_for_a_compiler(elmore, monkeypatch) -> None:
+    monkeypatch.setattr("elmore.kernels.native_library.LIBRARY", Path("nowhere.so"))
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    native_library.cache_clear()
+    try:
+        out = elmore("info", "--system").out
+        assert "there are none for aarch64 on Linux, but for x86_64 on Linux only" in " ".join(out.split())
+        assert "compiler" not in out
+        assert "on cpu reference for reading" in out
     finally:
         native_library.cache_clear()
 

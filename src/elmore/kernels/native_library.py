@@ -5,6 +5,7 @@ everything works, by the other kernels.
 """
 
 import ctypes
+import platform
 from ctypes import POINTER, c_float, c_int, c_int32, c_int64, c_void_p
 from enum import IntEnum
 from functools import cache
@@ -19,6 +20,7 @@ LIBRARY = Path(__file__).with_name("_native.so")
 ABI_VERSION = 2  # of `native/kernels.cpp`
 CELLS_AT_ONCE = 256  # of `native/kernels.h`
 
+BUILT_FOR = ("Linux", "x86_64")  # by `setup.py`
 HOW_TO_BUILD = "install a C++ compiler (g++), then install elmore again from its source distribution"
 
 
@@ -141,6 +143,10 @@ class NativeLibrary:
 def native_library() -> NativeLibrary | str:
     """The library, or why there is none."""
     if not LIBRARY.exists():
+        if (system := (platform.system(), platform.machine())) != BUILT_FOR:
+            return (
+                f"there are none for {' on '.join(reversed(system))}, but for {' on '.join(reversed(BUILT_FOR))} only"
+            )
         return f"not built; {HOW_TO_BUILD}"
     try:
         return NativeLibrary(LIBRARY)

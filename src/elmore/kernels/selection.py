@@ -108,7 +108,10 @@ def describe_native_kernels() -> str:
     """In which kinds of numbers the native CPU kernels compute here; where they cannot, why, and how to get them."""
     obstacles = {number.name.lower(): native_obstacle(number) for number in Number}
     usable = [name for name, obstacle in obstacles.items() if obstacle is None]
-    return ", ".join(usable) or str(obstacles["float32"])
+    if not usable:
+        return str(obstacles["float32"])
+    missing = [f"; not {name}: {obstacle}" for name, obstacle in obstacles.items() if obstacle is not None]
+    return ", ".join(usable) + "".join(missing)
 
 
 def native_runs_on(device: torch.device, dtype: torch.dtype) -> bool:

@@ -8,6 +8,7 @@ namespace elmore::bfloat16_avx512 {
 #include "simd_avx512.h"
 #include "activations.h"
 #include "tiles.h"
+#include "grouped_products.h"
 #include "bfloat16.h"
 #include "lstm.h"
 #include "lstm_pieces.h"

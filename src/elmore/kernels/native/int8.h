@@ -1,12 +1,10 @@
-// Products of int8, added up exactly (AVX512_VNNI). Included inside a namespace, after its vectors.
+// Products of int8, added up exactly (AVX512_VNNI). Included inside a namespace, after `grouped_products.h`.
 //
 // A row is rounded to 255 steps of its own, from minus to plus its largest number, and stored as value + 128, because
 // the instruction wants one factor without sign; the matrix's offsets take the 128 out of the sums again.
 
 using Element = uint8_t;  // of what is multiplied
 constexpr int GROUP = 4;  // rows of a matrix that one instruction multiplies
-
-INLINE __mmask16 inside_row(int64_t left) { return left >= LANES ? 0xffff : static_cast<__mmask16>((1u << left) - 1); }
 
 // Bring a row of float32 into the form in which it is multiplied; gives what one step is worth.
 INLINE float convert_row(const float *from, int64_t count, Element *to) {
@@ -29,27 +27,16 @@ INLINE float convert_row(const float *from, int64_t count, Element *to) {
     return bound / 127.0f;
 }
 
-// By name, because GCC 12 copies every sum to memory and back around the intrinsic, at less than half the speed.
-INLINE void add_products(__m512i &sum, __m512i x, __m512i w) { asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w)); }
-
 // finish(row, sums) for `start(row, v)` plus the product of each of R rows with a panel.
 template <int R, class Start, class Finish>
 INLINE void multiply(RowsOf<Element> rows, PanelOf<Element> panel, int64_t groups, Start start, Finish finish) {
     __m512i sums[R][4];
     UNROLL for (int r = 0; r < R; ++r)
         UNROLL for (int v = 0; v < 4; ++v) sums[r][v] = _mm512_loadu_si512(panel.offsets + v * LANES);
-    const Element *weights = panel.elements;
-    const Element *from = rows.elements;
-    for (int64_t k = 0; k < groups; ++k, weights += 4 * LANES * GROUP, from += GROUP) {
-        __m512i w[4];
-        UNROLL for (int v = 0; v < 4; ++v) w[v] = _mm512_loadu_si512(weights + v * LANES * GROUP);
-        UNROLL for (int r = 0; r < R; ++r) {
-            int32_t four;
-            __builtin_memcpy(&four, from + r * rows.stride, sizeof four);
-            const __m512i x = _mm512_set1_epi32(four);
-            UNROLL for (int v = 0; v < 4; ++v) add_products(sums[r][v], x, w[v]);
-        }
-    }
+    // By name, because GCC 12 copies every sum to memory and back around the intrinsic, at less than half the speed.
+    add_grouped_products(sums, rows, panel, groups, [](__m512i &sum, __m512i x, __m512i w) INLINE_LAMBDA {
+        asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    });
     UNROLL for (int r = 0; r < R; ++r) {
         const Vec row_scale = splat(rows.scales[r]);
         Vec scaled[4];

@@ -8,6 +8,7 @@ namespace elmore::int8_avx512 {
 #include "simd_avx512.h"
 #include "activations.h"
 #include "tiles.h"
+#include "grouped_products.h"
 #include "int8.h"
 #include "lstm.h"
 #include "lstm_pieces.h"

@@ -1,0 +1,58 @@
+"""Where the native CPU kernels are built, and that nothing fails where they cannot be."""
+
+import os
+import platform
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import setuptools
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def extensions(monkeypatch: pytest.MonkeyPatch) -> list[setuptools.Extension]:
+    asked: dict = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **given: asked.update(given))
+    monkeypatch.chdir(ROOT)
+    runpy.run_path(str(ROOT / "setup.py"))
+    return asked["ext_modules"]
+
+
+@pytest.mark.parametrize(
+    ("system", "machine"), [("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64"), ("Windows", "AMD64")]
+)
+def test_elsewhere_than_on_x86_linux_nothing_is_built(monkeypatch, system: str, machine: str) -> None:
+    monkeypatch.delenv("ELMORE_NATIVE", raising=False)
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert extensions(monkeypatch) == []
+
+
+def test_on_x86_linux_the_library_is_built_unless_it_is_not_wanted(monkeypatch) -> None:
+    monkeypatch.delenv("ELMORE_NATIVE", raising=False)
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert [extension.name for extension in extensions(monkeypatch)] == ["elmore.kernels._native"]
+    monkeypatch.setenv("ELMORE_NATIVE", "0")
+    assert extensions(monkeypatch) == []
+
+
+@pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="is about a build there")
+def test_a_compiler_that_fails_leaves_a_package_without_the_library(tmp_path: Path) -> None:
+    # As one for another kind of CPU does, which has no headers for these instructions.
+    environment = {**os.environ, "CC": "false", "CXX": "false"}
+    folders = ["--build-lib", str(tmp_path / "lib"), "--build-temp", str(tmp_path / "temp")]
+    ended = subprocess.run(
+        [sys.executable, "setup.py", "build_ext", "--force", *folders],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "building extension" in ended.stderr + ended.stdout
+    assert not list(tmp_path.rglob("*.so"))
