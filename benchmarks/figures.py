@@ -279,6 +279,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
             "error-reductions": results_page_figures.error_reductions,
             "answers": results_page_figures.answers,
             "coreference": results_page_figures.coreference,
+            "published": results_page_figures.published,
             "layers": results_page_figures.layers,
             "places": results_page_figures.places,
             "subword": results_page_figures.subword,

@@ -58,3 +58,24 @@ FINE_TUNING_SETS = {"WikiNEuRal": "CoNLL-2003"}
 EPOCHS = {"SRL": (486, 10)}  # the best without ELMo, and when it is passed with it
 WSD = {"first sense of WordNet": 65.9, "layer 1": 67.4, "layer 2": 69.0}
 POS = {"layer 1": 97.3, "layer 2": 96.8}
+
+
+class Published(NamedTuple):
+    """A score on a test set that is used here as it was published."""
+
+    test: str
+    model: str
+    score: float
+    trained_on: str  # nothing, where it was not looked up
+
+
+PUBLISHED = (
+    Published("SNLI", "ESIM, in Peters et al., 2018", 88.0, "all of SNLI"),
+    Published("SNLI", "ESIM with ELMo, Peters et al., 2018", 88.7, "all of SNLI"),
+    Published("WNUT-17", "von Däniken and Cieliebak, 2017", 40.78, "the same, and data with other labels"),
+    Published("WNUT-17", "Aguilar et al., 2018", 45.55, ""),
+    Published("WNUT-17", "pooled Flair embeddings, Akbik et al., 2019", 49.59, ""),
+    Published("SST-5", "BCN with CoVe, McCann et al., 2017", 53.7, "the same"),
+    Published("SST-5", "BCN, in Peters et al., 2018", 51.4, "the same"),
+    Published("SST-5", "BCN with ELMo, Peters et al., 2018", 54.7, "the same"),
+)

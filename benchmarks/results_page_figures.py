@@ -254,6 +254,18 @@ def answers() -> str:
     return shown(["", "", "F1", "exact match"], cells, texts=2)
 
 
+def published() -> str:
+    """Scores of others on test sets that are the same, each beside ours."""
+    ours = {one.test: row_of(one.comparison, WITH) for one in TEST_SETS}
+    cells = []
+    for one in paper.PUBLISHED:
+        row = ours[one.test]
+        cells.append(
+            [one.test, one.model, one.trained_on, str(one.score), score(row["tests"][one.test]) if row else ""]
+        )
+    return table(["test set", "model", "trained on", "published", "elmore-en"], cells, texts=3)
+
+
 def senses() -> str:
     found = word_senses_figures.rows("wsd")
     cells = [[name, f"{found[name]['scores']['four']:.1f}", str(value)] for name, value in paper.WSD.items()]
