@@ -16,9 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ablation_figures
 import embed_cpu_figures
 import embed_growth_figures
 import overlap_figures
+import results_page_figures
 import task_comparison_figures
 import tasks_figures
 import tokenizer_figures
@@ -272,6 +274,34 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
         ("experiments/tasks/README.md", name): partial(task_comparison_figures.comparison, name)
         for name in task_comparison_figures.NAMES
     },
+    **{
+        ("docs/results.md", name): make
+        for name, make in {
+            "error-reductions": results_page_figures.error_reductions,
+            "answers": results_page_figures.answers,
+            "coreference": results_page_figures.coreference,
+            "published": results_page_figures.published,
+            "layers": results_page_figures.layers,
+            "places": results_page_figures.places,
+            "subword": results_page_figures.subword,
+            "gamma": results_page_figures.gamma,
+            "fractions": results_page_figures.fractions,
+            "epochs": results_page_figures.epochs,
+            "perplexities": results_page_figures.perplexities,
+            "fine-tuned": results_page_figures.fine_tuned,
+            "mixes": results_page_figures.mixes,
+            "senses": results_page_figures.senses,
+            "tags": results_page_figures.tags,
+            "ablations": ablation_figures.pretraining,
+            "ablations-tagging": partial(ablation_figures.comparison, "ewt-upos"),
+            "ablations-sentiment": partial(ablation_figures.comparison, "sst"),
+            "overlap": overlap_figures.short,
+        }.items()
+    },
+    ("experiments/ablations/README.md", "pretraining"): ablation_figures.pretraining,
+    ("experiments/ablations/README.md", "ewt-upos"): partial(ablation_figures.comparison, "ewt-upos"),
+    ("experiments/ablations/README.md", "sst"): partial(ablation_figures.comparison, "sst"),
+    ("experiments/fine-tuning/README.md", "perplexities"): results_page_figures.perplexities,
     ("experiments/tokenizer/README.md", "texts"): tokenizer_figures.texts,
     ("experiments/word-senses/README.md", "senses"): word_senses_figures.senses,
     ("experiments/word-senses/README.md", "pairs"): word_senses_figures.pairs,

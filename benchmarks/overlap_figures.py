@@ -44,6 +44,18 @@ def sets() -> str:
     return table(head, cells, texts=2)
 
 
+def short() -> str:
+    """How much of each test set was in the text, in three columns."""
+    cells = []
+    for one in rows():
+        long = one["long_enough"]
+        found = with_share(long["with_a_gram_found"], long["examples"])
+        cells.append(
+            [f"{one['task']}, {one['name']}", f"{long['examples']:,} of {one['examples']:,} {one['unit']}", found]
+        )
+    return table(["test set", "long enough to tell", "with a 13-gram found"], cells)
+
+
 def with_share(part: int, whole: int) -> str:
     return f"{part:,} ({part / whole:.1%})" if part else "0"
 

@@ -20,6 +20,7 @@ EXPERIMENT = ROOT / "experiments" / "elmore-en"
 
 # Parts of others.
 SHARED = (
+    "ablation_figures.py",
     "busy_core.py",
     "circumstances.py",
     "comparison_parts.py",
@@ -29,8 +30,10 @@ SHARED = (
     "embed_growth_figures.py",
     "kept_results.py",
     "overlap_figures.py",
+    "paper_figures.py",
     "peer_environments.py",
     "quiet_machine.py",
+    "results_page_figures.py",
     "task_comparison_figures.py",
     "tasks_figures.py",
     "text_comparisons.py",

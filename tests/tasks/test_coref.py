@@ -122,15 +122,23 @@ def test_the_score_is_that_without_clusters_of_one_mention_and_the_other_stands_
     assert "the same with clusters of one mention: " in score.table
 
 
-def test_what_documents_count_makes_up_the_score(data, model):
-    examples = COREF.read([data], CorefOptions(), to_train=False).examples
-    predictions = model.assembled.maker.predict(model.assembled.model, examples)
-    # A link that is missing in one document, and one too many in the other.
-    broken = [[cluster[1:] for cluster in predictions[0]], [[span for cluster in predictions[1] for span in cluster]]]
-    for found in (predictions, broken):
-        counts = np.array([COREF.counts(*pair) for pair in zip(examples, found, strict=True)])
-        assert score_of(counts, COREF.count_score) == pytest.approx(COREF.score(examples, found).value)
-    assert COREF.score(examples, broken).value < COREF.score(examples, predictions).value
+def test_what_documents_count_makes_up_the_score():
+    draw = np.random.default_rng(1)
+    examples, predictions = [], []
+    for number in range(4):
+        gold = [Mention(int(cluster), start, start + 1) for start, cluster in enumerate(draw.integers(0, 4, 12))]
+        examples.append(CorefExample([["word"] * 14], gold, document=f"document {number}"))
+        # Of fourteen spans, two of them no mentions.
+        response = draw.integers(0, 5, 14)
+        predictions.append([[(int(at), int(at) + 1) for at in np.flatnonzero(response == one)] for one in range(5)])
+    counts = np.array([COREF.counts(*pair) for pair in zip(examples, predictions, strict=True)])
+    for documents in ([0], [1], [0, 2, 3], [3, 3, 1, 0]):
+        score = COREF.score(
+            [examples[n]._replace(document=f"{at}") for at, n in enumerate(documents)],
+            [predictions[n] for n in documents],
+        )
+        assert 0 < score.value < 100
+        assert score_of(counts[documents], COREF.count_score) == pytest.approx(score.value)
 
 
 def test_which_sentences_a_step_reads_follows_from_seed_and_step():

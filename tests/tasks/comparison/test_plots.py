@@ -65,6 +65,14 @@ def test_only_mixes_that_were_learnt_are_drawn_and_each_once(figure):
     assert [bar.get_height() for bar in axes.patches] == [0.25] * 3 + [0.5] * 3 + [0.25] * 3
 
 
+def test_mixes_of_biLMs_with_more_and_fewer_layers_are_drawn_together(figure):
+    axes = figure.subplots()
+    plot_mixes(axes, {"three": [(0.2, 0.5, 0.3)], "two": [(0.4, 0.6)]})
+    assert [bar.get_height() for bar in axes.patches] == [0.2, 0.4, 0.5, 0.6, 0.3]
+    middles = [round(bar.get_x() + bar.get_width() / 2, 3) for bar in axes.patches]
+    assert middles == [-0.267, 0.867, 0.0, 1.133, 0.267]  # each group about its own middle
+
+
 def test_dev_scores_are_drawn_by_epoch_with_and_without(figure):
     axes = figure.subplots()
     plot_dev_scores(axes, "accuracy", PLAN, RESULTS)

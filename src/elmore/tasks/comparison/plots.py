@@ -95,11 +95,13 @@ def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[t
 
 def plot_mixes(axes: "Axes", mixes: Mapping[str, Sequence[tuple[float, ...]]]) -> None:
     """Figure 2 of the paper: the learned weights of the layers, by the place where ELMo enters, as bars."""
-    layers = len(next(iter(mixes.values()))[0])
+    # A biLM may have more layers than another.
+    counts = [len(seeds[0]) for seeds in mixes.values()]
+    layers = max(counts)
     width = 0.8 / layers
     for layer in range(layers):
-        weights = [[seed[layer] for seed in seeds] for seeds in mixes.values()]
-        places = [group + (layer - (layers - 1) / 2) * width for group in range(len(mixes))]
+        weights = [[seed[layer] for seed in seeds] for seeds in mixes.values() if layer < len(seeds[0])]
+        places = [group + (layer - (own - 1) / 2) * width for group, own in enumerate(counts) if layer < own]
         label = "h0, context-free" if layer == 0 else f"h{layer}"
         axes.bar(
             places,
@@ -110,7 +112,8 @@ def plot_mixes(axes: "Axes", mixes: Mapping[str, Sequence[tuple[float, ...]]]) -
             label=label,
             error_kw={"elinewidth": 0.8, "capsize": 2},
         )
-    axes.axhline(1 / layers, color="black", linewidth=0.8, linestyle=":")
+    for group, own in enumerate(counts):
+        axes.hlines(1 / own, group - 0.5, group + 0.5, color="black", linewidth=0.8, linestyle=":")
     axes.set_xticks(range(len(mixes)), [label.replace(" lambda", "\nlambda") for label in mixes])
     axes.set(ylabel="weight in the mix", ylim=(0, None))
     axes.margins(y=0.25)

@@ -1,0 +1,78 @@
+"""The comparisons of `experiments/tasks`: each can be planned, and the sets that are cut are cut as they say."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.table import find_task
+from elmore.tasks.train_model import resolve_recipe
+
+FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "tasks"
+DATA = FOLDER.parents[2] / "shared" / "data" / "tasks"
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    """The modules of the folder, as the script finds them."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    import comparisons
+    import cut_data
+    import run
+
+    yield {"comparisons": comparisons, "cut_data": cut_data, "run": run}
+    sys.path.remove(str(FOLDER))
+    for name in set(sys.modules) - before:
+        if not name.startswith("elmore"):
+            del sys.modules[name]
+
+
+def plan_of(comparison):
+    return make_plan(resolve_recipe(find_task(comparison.task), dict(comparison.changes)), comparison.variants)
+
+
+def test_every_comparison_can_be_planned_and_every_file_is_there_or_can_be_cut(experiment):
+    cuts = {f"cuts/{name}" for name in experiment["cut_data"].cut_names()}
+    for name, comparison in experiment["comparisons"].COMPARISONS.items():
+        assert plan_of(comparison).cells, name
+        train = [comparison.train] if isinstance(comparison.train, str) else comparison.train
+        for file in (*train, comparison.dev, *comparison.tests.values()):
+            assert file in cuts or not DATA.is_dir() or (DATA / file).is_file(), file
+
+
+def test_tables_of_one_set_share_their_recipe_data_and_trainings(experiment):
+    found = experiment["comparisons"].COMPARISONS
+    for name, comparison in found.items():
+        if not comparison.trained_in:
+            continue
+        first = found[comparison.trained_in]
+        assert (comparison.changes, comparison.train, comparison.tests) == (first.changes, first.train, first.tests)
+        # Whatever else is in its table, what both have is kept under the same name.
+        together = plan_of(experiment["run"].union([first, comparison]))
+        assert {cell.key for cell in plan_of(comparison).cells} <= {cell.key for cell in together.cells}, name
+
+
+def test_a_union_trains_all_that_its_comparisons_do(experiment):
+    found = experiment["comparisons"].COMPARISONS
+    together = experiment["run"].union([found["snli"], found["snli-places"], found["snli-fractions"]])
+    assert [one.name for one in together.variants] == [WITHOUT, WITH, "where=input", "where=output", "where=both"]
+    assert together.variants[0].fractions == paper_variants(fractions=(0.01, 0.03, 0.1, 0.3))[0].fractions
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the task data in ../shared")
+def test_squad_is_cut_by_article_and_mnli_by_halves(experiment, tmp_path):
+    cut = experiment["cut_data"].make_cut
+    articles = {
+        name: json.loads(cut(f"squad-articles-{name}.json", DATA, tmp_path).read_text(encoding="utf-8"))["data"]
+        for name in experiment["cut_data"].ARTICLES
+    }
+    titles = {name: [one["title"] for one in own] for name, own in articles.items()}
+    assert {name: len(own) for name, own in titles.items()} == {"01-32": 32, "33-36": 4, "37-48": 12, "37-47": 11}
+    assert titles["37-48"] == [*titles["37-47"], "Yuan_dynasty"]
+    parts = [set(titles[name]) for name in ("01-32", "33-36", "37-48")]
+    assert len(set.union(*parts)) == 48
+    dev, test = (cut(f"mnli-{part}.jsonl", DATA, tmp_path).read_text("utf-8").splitlines() for part in ("dev", "test"))
+    assert (len(dev), len(test), len({*dev, *test})) == (2499, 2499, 4998)
