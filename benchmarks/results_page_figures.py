@@ -77,6 +77,26 @@ def shown(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1)
     return table(head, rows, texts=texts) if rows else ""
 
 
+def error_reduction(name: str, test: str, variant: str = WITH, fraction: float = 1.0) -> str:
+    row = row_of(name, variant, fraction)
+    assert row is not None, f"{name} has no row {variant}"
+    return f"{100 * row['gains'][test]['error_reduction']:.1f}"
+
+
+def first_half() -> list[str]:
+    """Of names, sentiment and parts of speech, in the order of the page that sums them up."""
+    return [
+        error_reduction("wikineural", "Wikigold"),
+        error_reduction("wnut17", "WNUT-17"),
+        error_reduction("wnut17", "WNUT-17", "with ELMo, GloVe fixed"),
+        error_reduction("ewt-upos", "EWT"),
+        error_reduction("ewt-xpos", "EWT"),
+        error_reduction("wikineural", "WikiNEuRal"),
+        error_reduction("sst", "SST-5"),
+        error_reduction("wikineural", "WikiNEuRal", fraction=0.01),
+    ]
+
+
 def error_reductions() -> str:
     cells = []
     for one in TEST_SETS:
