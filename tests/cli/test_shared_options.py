@@ -39,6 +39,7 @@ DIFFERENT = {
     "--batch-size": "sentences at most, or rows that each carry a state",
     "--recipe": "of pre-training, or of a task",
     "--resume": "a run's folder, or whether to go on in the output's",
+    "--seeds": "of the members of an ensemble, or of each variant that is compared",
     "--elmo": "the biLM to train with, or where that of a trained model lies",
     "--layers": "of vectors, or variants to compare",
     "--state": "the same choices; what carrying means is the verb's",

@@ -7,9 +7,10 @@ import click
 
 from elmore.cli.command import FILE, argument, option, verb
 from elmore.cli.model_options import chosen_device, compute_option, device_option
-from elmore.cli.task_options import trained_bilm_option, trained_model_argument
+from elmore.cli.task_options import models_and_files, trained_bilm_option, trained_model_argument
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
+from elmore.errors import InputError
 
 
 @verb()
@@ -32,7 +33,10 @@ def evaluate(
     """Score MODEL on FILE, as its task is scored."""
     from elmore.tasks.trained_model import load
 
-    score = load(model, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(files)
+    models, data = models_and_files(model, files)
+    if not data:
+        raise InputError("there is no FILE to score on; give labelled examples behind the models")
+    score = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(data)
     if as_json:
         click.echo(json.dumps({"metric": score.metric, "value": score.value, **score.parts}))
     else:

@@ -1,6 +1,7 @@
 """`elmore info`: what a model is, and where it came from."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from elmore.cli.command import option, verb
@@ -27,8 +28,12 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
     """
     if system:
         facts = _system_facts()
-    elif (stored := _task_model(model)) is not None:
-        facts = every_task_detail(stored) if as_json else task_model_facts(stored)
+    elif members := _task_models(model):
+        # Those of an ensemble are of one kind, and differ by their seeds.
+        facts = every_task_detail(members[0]) if as_json else task_model_facts(members[0])
+        if len(members) > 1:
+            own_scores = [dict(one.card.scores) for one in members]
+            facts = {"members": len(members) if as_json else _members_in_words(own_scores), **facts}
     else:
         loaded = model.load()
         facts = _every_detail(loaded) if as_json else _model_facts(loaded)
@@ -41,14 +46,23 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
             print(f"{name:<{width}}  {_kernels_in_words(fact) if name == 'kernels' else fact}")
 
 
-def _task_model(model: ModelChoice) -> "StoredTaskModel | None":
-    """The task model that was named; None where it is a biLM, or nothing at all."""
+def _task_models(model: ModelChoice) -> "list[StoredTaskModel]":
+    """The task model that was named, or the members of an ensemble; none where it is a biLM, or nothing at all."""
     if model.model is None or model.inputs != [model.model]:
-        return None
+        return []
     from elmore.tasks.find_model import find_task_model, names_task_model
-    from elmore.tasks.model_folder import read_task_model
+    from elmore.tasks.model_folder import member_folders, read_task_model
 
-    return read_task_model(find_task_model(model.model)) if names_task_model(model.model) else None
+    if not names_task_model(model.model):
+        return []
+    return [read_task_model(folder) for folder in member_folders(find_task_model(model.model))]
+
+
+def _members_in_words(scores: Sequence[Mapping[str, Any]]) -> str:
+    """How many there are, and the first score of each."""
+    name = next(iter(scores[0]), "")
+    alone = ", ".join(f"{one[name]:.2f}" for one in scores if name in one)
+    return f"{len(scores)} that decide together; what follows is of the first" + (f"; {name} {alone}" if alone else "")
 
 
 def _model_facts(model: "Model") -> dict[str, str]:

@@ -10,7 +10,7 @@ import click
 
 from elmore.cli.command import SOURCE, argument, option, verb
 from elmore.cli.model_options import chosen_device, compute_option, device_option
-from elmore.cli.task_options import trained_bilm_option, trained_model_argument
+from elmore.cli.task_options import models_and_files, trained_bilm_option, trained_model_argument
 from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
@@ -57,13 +57,14 @@ def predict(
     """
     from elmore.tasks.trained_model import load
 
-    loaded = load(model, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
+    models, data = models_and_files(model, files)
+    loaded = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
-        click.echo(loaded.official_predictions(files or ("-",)))
+        click.echo(loaded.official_predictions(data or ("-",)))
         return
     is_empty = True
     texts = _documents if loaded.task.reads_documents else _texts
-    for result in loaded.predict_placed(texts(files or ("-",), errors)):
+    for result in loaded.predict_placed(texts(data or ("-",), errors)):
         click.echo(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
         sys.stdout.flush()
         is_empty = False

@@ -1,5 +1,10 @@
 """The options by which verbs about tasks are told what to train on, with which biLM."""
 
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TypeVar
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -7,6 +12,7 @@ from elmore.cli.command import COMPUTING, FILE, argument, option
 from elmore.cli.model_options import complete_model
 
 DATA = "Data"
+F = TypeVar("F", str, Path)
 
 
 def complete_task(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -17,7 +23,10 @@ def complete_task(context: click.Context, parameter: click.Parameter, incomplete
 
 
 task_argument = argument(
-    "task", metavar="TASK", shell_complete=complete_task, help="ner, pos, sentiment, classify, wsd or wic."
+    "task",
+    metavar="TASK",
+    shell_complete=complete_task,
+    help="ner, pos, sentiment, classify, wsd, wic, entailment, squad, srl or coref.",
 )
 train_option = option(
     "--train", type=FILE, multiple=True, required=True, metavar="FILE", panel=DATA, help="Examples to learn from."
@@ -43,10 +52,23 @@ def complete_task_model(context: click.Context, parameter: click.Parameter, inco
 # Of a trained model: `elmore predict MODEL --elmo BILM`.
 trained_model_argument = argument(
     "model",
-    metavar="MODEL",
+    metavar="MODEL...",
     shell_complete=complete_task_model,
-    help="A folder that `elmore train` wrote, or pos, the tagger inside.",
+    help="A folder that `elmore train` wrote, or pos, the tagger inside; several decide together.",
 )
+
+
+def models_and_files(model: str, others: Sequence[F]) -> tuple[list[str | Path], tuple[F, ...]]:
+    """The first argument of a verb, and of those that follow all up to the first that is no task model; the rest.
+
+    Data never is a folder with a task model in it.
+    """
+    from elmore.tasks.model_folder import is_task_model
+
+    further: list[F] = list(takewhile(lambda other: is_task_model(Path(other)), others))
+    return [model, *further], tuple(others[len(further) :])
+
+
 trained_bilm_option = option(
     "--elmo", metavar="MODEL", shell_complete=complete_model, help="Its biLM, if it lies elsewhere now."
 )

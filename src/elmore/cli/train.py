@@ -27,6 +27,7 @@ from elmore.errors import InputError
 @dev_option
 @option("--output", "-o", type=FILE, required=True, metavar="FOLDER", help="A new folder for run and model.")
 @option("--resume", is_flag=True, help="Go on with the run in FOLDER.")
+@option("--seeds", type=click.IntRange(min=2), metavar="N", help="An ensemble: N models, from one seed each.")
 @task_recipe_option
 @bilm_option
 @option("--no-elmo", is_flag=True, help="The same model without ELMo.")
@@ -43,6 +44,7 @@ def train(
     dev: tuple[Path, ...],
     output: Path,
     resume: bool,
+    seeds: int | None,
     recipe: str | None,
     elmo: str | None,
     no_elmo: bool,
@@ -63,25 +65,25 @@ def train(
         changes["elmo.where"] = "none"
     if with_elmo:
         changes["elmo.inside"] = "true"
-    if resume and (recipe or changes):
+    if resume and (recipe or changes or seeds):
         raise InputError(
-            "a run that goes on keeps its recipe; leave out --recipe, --elmo, --no-elmo and --section.field"
+            "a run that goes on keeps its recipe; leave out --recipe, --elmo, --no-elmo, --seeds and --section.field"
         )
     files = " ".join(
         f"--{name} {shlex.quote(str(path))}" for name, paths in (("train", train), ("dev", dev)) for path in paths
     )
     go_on = f"elmore train {task} {files} -o {shlex.quote(str(output))} --resume"
     with interruption_told(verbosity, output, go_on):
-        from elmore.tasks.train_model import train as events_of
+        from elmore.tasks.model_folder import ensemble_members
+        from elmore.tasks.train_ensemble import train_ensemble
+        from elmore.tasks.train_model import train as train_one
 
-        events = events_of(
-            task,
-            output,
-            train=train,
-            dev=dev,
-            recipe=None if resume else {"base": recipe, **changes},
-            resume=resume,
-            cache=cache,
-            device=chosen_device(device, verbosity),
-        )
+        whole = None if resume else {"base": recipe, **changes}
+        on = chosen_device(device, verbosity)
+        if seeds or (resume and ensemble_members(output)):
+            events = train_ensemble(
+                task, output, train=train, dev=dev, seeds=seeds, recipe=whole, cache=cache, device=on
+            )
+        else:
+            events = train_one(task, output, train=train, dev=dev, recipe=whole, resume=resume, cache=cache, device=on)
         show_training(events, go_on, quiet=verbosity.quiet)

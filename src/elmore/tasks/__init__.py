@@ -2,6 +2,7 @@
 
 elmore.tasks.train("ner", "tagger/", train="train.conll", dev="dev.conll")     an iterator of events
 elmore.tasks.load("tagger/").predict(["Raw text."])
+elmore.tasks.train_ensemble("ner", "taggers/", seeds=5, train=…, dev=…)        several, which decide together
 elmore.tasks.compare("ner", "comparison/", train=…, dev=…, test=…)             with ELMo and without
 """
 
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elmore.tasks.compare_models import compare
     from elmore.tasks.table import TASKS
+    from elmore.tasks.train_ensemble import train_ensemble
     from elmore.tasks.train_model import train
     from elmore.tasks.trained_model import TrainedModel, load
 
-__all__ = ["TASKS", "TrainedModel", "compare", "load", "train"]
+__all__ = ["TASKS", "TrainedModel", "compare", "load", "train", "train_ensemble"]
 
 # Loaded on first use, as in the package above.
 _HOMES = {
@@ -23,6 +25,7 @@ _HOMES = {
     "compare": "elmore.tasks.compare_models",
     "load": "elmore.tasks.trained_model",
     "train": "elmore.tasks.train_model",
+    "train_ensemble": "elmore.tasks.train_ensemble",
 }
 
 

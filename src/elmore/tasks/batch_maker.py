@@ -56,15 +56,7 @@ class BatchMaker(Generic[E]):
         self, model: Predictor[E, P], examples: Sequence[E], *, precision: Literal["float32", "bfloat16"] = "float32"
     ) -> list[P]:
         """The model's predictions, in the order of the examples, whatever is batched with what."""
-        model.eval()
-        maker = self if self.layers is None else replace(self, layers=RecentLayers(self.layers, tokens=TOKENS_AT_ONCE))
-        predictions: list[P | None] = [None] * len(examples)
-        with torch.inference_mode(), self.autocast(precision):
-            for numbers in self.groups(examples):
-                found = model.predict(maker.batch([examples[number] for number in numbers]))
-                for number, prediction in zip(numbers, found, strict=True):
-                    predictions[number] = prediction
-        return predictions  # type: ignore[return-value]  # each has its own by now
+        return predict_together([(self, model)], examples, precision=precision)
 
     def groups(self, examples: Sequence[E]) -> Iterator[list[int]]:
         """The numbers of examples of like length, which make a batch with little padding; documents one by one."""
@@ -78,6 +70,28 @@ class BatchMaker(Generic[E]):
         if precision == "float32" or self.device.type != "cuda":
             return nullcontext()
         return torch.autocast("cuda", torch.bfloat16)
+
+
+def predict_together(
+    members: Sequence[tuple[BatchMaker[E], Predictor[E, P]]],
+    examples: Sequence[E],
+    *,
+    precision: Literal["float32", "bfloat16"] = "float32",
+) -> list[P]:
+    """What one or several models of a task say of examples, in their order; each makes its own batches of them."""
+    first, models = members[0][0], [model.eval() for _, model in members]
+    # Models with one biLM read with it together.
+    sources = {id(maker.layers): maker.layers for maker, _ in members if maker.layers is not None}
+    recent = {number: RecentLayers(source, tokens=TOKENS_AT_ONCE) for number, source in sources.items()}
+    makers = [replace(maker, layers=recent.get(id(maker.layers))) for maker, _ in members]
+    predictions: list[P | None] = [None] * len(examples)
+    with torch.inference_mode(), first.autocast(precision):
+        for numbers in first.groups(examples):
+            some = [examples[number] for number in numbers]
+            found = models[0].predict_together(models, [maker.batch(some) for maker in makers])
+            for number, prediction in zip(numbers, found, strict=True):
+                predictions[number] = prediction
+    return predictions  # type: ignore[return-value]  # each has its own by now
 
 
 def _layers_once(source: LayerSource, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.floating]]:

@@ -6,7 +6,7 @@ B texts, K classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.biattentive_classifier import BiattentiveClassifier, ClassifierDropout
+from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.recipe import TaskOptions
@@ -98,9 +99,10 @@ class TextClassifier(TaskModel[LabeledTokens, PredictedLabel]):
         gold = send(torch.tensor([self._numbers[example.label] for example in batch.examples]), inputs.mask.device)
         return torch.nn.functional.cross_entropy(self._logits(inputs).float(), gold) + self.embedder.penalty()
 
-    def predict(self, batch: Batch[LabeledTokens]) -> list[PredictedLabel]:
-        (inputs,) = batch.inputs
-        return most_probable(self._logits(inputs).float(), self.labels)
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[LabeledTokens]]) -> list[PredictedLabel]:
+        logits = [one._logits(batch.inputs[0]).float() for one, batch in zip(members, batches, strict=True)]
+        return most_probable(mean_of_probabilities(logits), members[0].labels)
 
     def _logits(self, inputs: TokenInputs) -> Tensor:  # (B, K)
         vectors = self.embedder(inputs)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -26,7 +26,15 @@ from elmore.devices import send
 from elmore.errors import InputError, InputWarning, count
 from elmore.fields import checked_field
 from elmore.tasks.blocks.sequence_encoder import BiLstm
-from elmore.tasks.blocks.span_ranking import RankedSpans, SpanLimits, SpanRanker, antecedent_loss, link_clusters
+from elmore.tasks.blocks.span_ranking import (
+    DocumentTokens,
+    RankedSpans,
+    SpanLimits,
+    SpanRanker,
+    antecedent_loss,
+    link_clusters,
+    rank_together,
+)
 from elmore.tasks.metrics.coreference import (
     conll_counts,
     conll_of_counts,
@@ -144,17 +152,21 @@ class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
         )
 
     def loss(self, batch: Batch[CorefExample]) -> Tensor:
-        ranked = self._ranked(batch)
+        ranked: RankedSpans = self.ranker(self._tokens(batch))
         [example] = batch.examples
         cluster_of = {(mention.start, mention.end): mention.cluster for mention in example.mentions}
         spans = zip(ranked.spans.starts.tolist(), ranked.spans.ends.tolist(), strict=True)
         clusters = send(torch.tensor([cluster_of.get(span, -1) for span in spans]), ranked.scores.device)
         return antecedent_loss(ranked, clusters) + self.embedder.penalty()
 
-    def predict(self, batch: Batch[CorefExample]) -> list[list[list[TokenSpan]]]:
-        return [link_clusters(self._ranked(batch))]
+    @classmethod
+    def predict_together(
+        cls, members: Sequence[Self], batches: Sequence[Batch[CorefExample]]
+    ) -> list[list[list[TokenSpan]]]:
+        tokens = [one._tokens(batch) for one, batch in zip(members, batches, strict=True)]
+        return [link_clusters(rank_together([one.ranker for one in members], tokens))]
 
-    def _ranked(self, batch: Batch[CorefExample]) -> RankedSpans:
+    def _tokens(self, batch: Batch[CorefExample]) -> DocumentTokens:
         (inputs,) = batch.inputs
         vectors = self.embedder(inputs)
         x = self.lexical_dropout(vectors.input)
@@ -165,8 +177,7 @@ class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
         places = np.flatnonzero(np.arange(h.shape[1]) < np.array(inputs.lengths).reshape(-1, 1))
         rows = send(torch.from_numpy(places), h.device)
         h, x = (vectors.flatten(0, 1).index_select(0, rows) for vectors in (h, x))
-        ranked: RankedSpans = self.ranker(h, x, inputs.lengths)
-        return ranked
+        return DocumentTokens(h, x, inputs.lengths)
 
 
 def read(paths: Sequence[str | Path], options: CorefOptions, *, to_train: bool) -> Dataset[CorefExample]:  # noqa: ARG001

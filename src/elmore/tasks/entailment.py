@@ -9,7 +9,7 @@ B pairs, K classes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from elmore.fields import checked_field
 from elmore.tasks import classification
 from elmore.tasks.blocks.encoder_inputs import EncoderInputs
 from elmore.tasks.blocks.esim import Esim, EsimDropout
+from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.classification import PredictedLabel, most_probable
 from elmore.tasks.readers.sentence_pairs import NO_CONSENSUS, PairColumns, parse_pair, read_sentence_pairs
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
@@ -92,8 +93,10 @@ class EntailmentModel(TaskModel[PairedTokens, PredictedLabel]):
         gold = send(torch.tensor([self._numbers[example.label] for example in batch.examples]), logits.device)
         return torch.nn.functional.cross_entropy(logits, gold) + self.embedder.penalty()
 
-    def predict(self, batch: Batch[PairedTokens]) -> list[PredictedLabel]:
-        return most_probable(self._logits(batch), self.labels)
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[PairedTokens]]) -> list[PredictedLabel]:
+        logits = [one._logits(batch) for one, batch in zip(members, batches, strict=True)]
+        return most_probable(mean_of_probabilities(logits), members[0].labels)
 
     def _logits(self, batch: Batch[PairedTokens]) -> Tensor:  # (B, K)
         premise, hypothesis = batch.inputs

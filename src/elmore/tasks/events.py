@@ -83,4 +83,15 @@ class Finished(NamedTuple):
         return "\n".join(lines)
 
 
-Event = Opened | Told | RunEvent | Fitting | Fitted | Finished
+class EnsembleFinished(NamedTuple):
+    """When all members of an ensemble have been trained."""
+
+    folder: Path
+    members: int
+    score: Score  # of all together on the dev set
+
+    def __str__(self) -> str:
+        return f"all {self.members} together: dev {self.score.metric} {self.score.value:.2f}\nwrote {self.folder}"
+
+
+Event = Opened | Told | RunEvent | Fitting | Fitted | Finished | EnsembleFinished

@@ -4,10 +4,14 @@ task.json           the task, its recipe, labels, token style, which biLM it nee
 words.txt           the words that have vectors of their own, one a line
 model.safetensors   the weights, in float32, or their matrices in float16
 elmo/               the biLM, where it was put inside, or was trained with the task
+
+An ensemble is a folder with several of them:
+
+ensemble.json       the names of its members' folders, which lie beside it
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmore.atomic_files import atomic_write_folder
-from elmore.errors import FormatError, NotFound, error_context
+from elmore.atomic_files import atomic_write, atomic_write_folder
+from elmore.errors import FormatError, NotFound, error_context, shortened
 from elmore.fields import check_fields, read_fields
 from elmore.formats.storage.container import open_container
 from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
@@ -26,6 +30,7 @@ from elmore.text.style import TokenStyle
 from elmore.version import __version__
 
 ABOUT, WORDS, WEIGHTS, ELMO = "task.json", "words.txt", "model.safetensors", "elmo"
+ENSEMBLE = "ensemble.json"
 RUN_MODEL = "model"  # in the folder of a run
 FORMAT = 1
 
@@ -105,15 +110,49 @@ def write_task_model(stored: StoredTaskModel, path: Path, *, bilm: Model | None 
 
 
 def is_task_model(path: Path) -> bool:
-    """Whether a task model lies here, or inside of a run's folder."""
-    return any((folder / ABOUT).is_file() for folder in (path, path / RUN_MODEL))
+    """Whether a task model lies here, or inside of a run's folder, or the members of an ensemble."""
+    return any((folder / ABOUT).is_file() for folder in (path, path / RUN_MODEL)) or (path / ENSEMBLE).is_file()
+
+
+def write_ensemble(path: Path, members: Sequence[str]) -> None:
+    """Say that a folder is an ensemble, of the models in these folders inside it, which may come later."""
+    with atomic_write(path / ENSEMBLE) as unfinished:
+        unfinished.write_text(json.dumps({"members": list(members)}, indent=2) + "\n", encoding="utf-8")
+
+
+def ensemble_members(path: Path) -> list[Path]:
+    """The folders of an ensemble's members, finished or not; none where a folder is no ensemble."""
+    if not (path / ENSEMBLE).is_file():
+        return []
+    with error_context(path / ENSEMBLE):
+        try:
+            values = json.loads((path / ENSEMBLE).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(f"cannot be read ({error})") from None
+        members = values.get("members") if isinstance(values, dict) else None
+        names = members if isinstance(members, list) else []
+        # A name, and no way out of the folder.
+        if not names or not all(isinstance(name, str) and name == Path(name).name for name in names):
+            raise FormatError('is to hold the names of folders beside it: {"members": ["seed-1", "seed-2"]}')
+        return [path / name for name in names]
+
+
+def member_folders(path: Path) -> list[Path]:
+    """The folder of a single model, or those of all members of an ensemble; one that is unfinished is refused."""
+    members = ensemble_members(path)
+    if missing := [member.name for member in members if not is_task_model(member)]:
+        raise NotFound(
+            f"{path}: of {len(members)} members {shortened(missing)} is not trained to its end; go on with elmore "
+            "train … --resume, or name those that are there one by one"
+        )
+    return members or [path]
 
 
 def read_task_model(path: Path) -> StoredTaskModel:
     """Read what `write_task_model` wrote, its weights as float32; a run's folder leads to the model inside it."""
     folder = path if (path / ABOUT).is_file() else path / RUN_MODEL
     with error_context(path):
-        if not is_task_model(path):
+        if not (folder / ABOUT).is_file():
             raise NotFound(f"has no {ABOUT}; a task model is a folder that elmore train has finished")
         try:
             values = json.loads((folder / ABOUT).read_text(encoding="utf-8"))

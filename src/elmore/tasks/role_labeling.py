@@ -12,7 +12,7 @@ B sentences, R predicates, T tokens, K tags.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ from elmore.devices import send
 from elmore.fields import checked_field
 from elmore.tasks.blocks.crf import viterbi
 from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
-from elmore.tasks.blocks.tagger import SequenceTagger
+from elmore.tasks.blocks.mean_scores import mean_of_probabilities
+from elmore.tasks.blocks.tagger import SequenceTagger, decode_together
 from elmore.tasks.recipe import TaskOptions
 from elmore.tasks.tag_schemes import allowed_transitions
 from elmore.tasks.task import Batch, TaskModel
@@ -121,10 +122,13 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
             loss = loss - chosen.masked_fill(~inputs.mask.index_select(0, rows), 0).sum() / len(asked)
         return loss
 
-    def predict(self, batch: Batch[RoleExample]) -> list[PredictedRoles]:
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[RoleExample]]) -> list[PredictedRoles]:
+        first, batch = members[0], batches[0]
         (inputs,) = batch.inputs
-        vectors = self.embedder(inputs)
-        found = self.predicate_tagger.decode(self._finding(vectors, inputs.lengths), inputs.mask)
+        vectors = [one.embedder(own.inputs[0]) for one, own in zip(members, batches, strict=True)]
+        finding = [one._finding(own, inputs.lengths) for one, own in zip(members, vectors, strict=True)]
+        found = decode_together([one.predicate_tagger for one in members], finding, inputs.mask)
         predicates = [[token for token, is_one in enumerate(row) if is_one] for row in found]
         asked: list[tuple[int, int]] = []
         for row, example in enumerate(batch.examples):
@@ -133,10 +137,11 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
         frames: list[list[PredictedFrame]] = [[] for _ in batch.examples]
         if asked:
             rows = send(torch.tensor([row for row, _ in asked]), inputs.mask.device)
-            chances, mask = self._chances(vectors, asked, rows, inputs.lengths), inputs.mask.index_select(0, rows)
-            best = viterbi(chances, mask, start=self.starts, transitions=self.transitions, end=self.ends)
+            each = (one._chances(own, asked, rows, inputs.lengths) for one, own in zip(members, vectors, strict=True))
+            chances, mask = mean_of_probabilities(list(each)), inputs.mask.index_select(0, rows)
+            best = viterbi(chances, mask, start=first.starts, transitions=first.transitions, end=first.ends)
             for (row, token), tags in zip(asked, best, strict=True):
-                frames[row].append(PredictedFrame(token, [self.tags[number] for number in tags]))
+                frames[row].append(PredictedFrame(token, [first.tags[number] for number in tags]))
         return [PredictedRoles(*one) for one in zip(frames, predicates, strict=True)]
 
     def _finding(self, vectors: EmbeddedTokens, lengths: Sequence[int]) -> Tensor:  # (B, T, 2)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from elmore.fields import checked_field
 from elmore.tasks.blocks.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.blocks.bidaf import Bidaf
 from elmore.tasks.blocks.encoder_inputs import EncoderInputs
+from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.squad import squad_scores, token_f1
 from elmore.tasks.paragraph_questions import (
@@ -122,11 +123,15 @@ class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
         spans = send(torch.tensor([example.span for example in batch.examples]), logits.start.device)
         return span_loss(logits, *spans.unbind(dim=1)) + self.embedder.penalty()
 
-    def predict(self, batch: Batch[ParagraphQuestion]) -> list[PredictedAnswer]:
+    @classmethod
+    def predict_together(
+        cls, members: Sequence[Self], batches: Sequence[Batch[ParagraphQuestion]]
+    ) -> list[PredictedAnswer]:
+        each = [one._logits(batch) for one, batch in zip(members, batches, strict=True)]
+        logits = SpanLogits(*(mean_of_probabilities(sides) for sides in zip(*each, strict=True)))
+        best = best_spans(logits, longest=members[0].longest_answer)
         found = []
-        for example, span in zip(
-            batch.examples, best_spans(self._logits(batch), longest=self.longest_answer), strict=True
-        ):
+        for example, span in zip(batches[0].examples, best, strict=True):
             start, end = example.offsets[span.first][0], example.offsets[span.last][1]
             found.append(PredictedAnswer(example.text[start:end], start, end, span.score, span.probability))
         return found

@@ -5,14 +5,14 @@ B sentences, T tokens, K tags.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from torch import Tensor
 
 from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.crf import AllowedTransitions, LinearChainCrf
-from elmore.tasks.blocks.tagger import SequenceTagger
+from elmore.tasks.blocks.tagger import SequenceTagger, decode_together
 from elmore.tasks.recipe import TaskOptions
 from elmore.tasks.task import Batch, TaskModel, TextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -67,10 +67,11 @@ class TaggerModel(TaskModel[TaggedTokens, list[str]]):
         losses = self.tagger.loss(self._emissions(inputs), gold, inputs.mask)
         return losses.mean() + self.embedder.penalty()
 
-    def predict(self, batch: Batch[TaggedTokens]) -> list[list[str]]:
-        (inputs,) = batch.inputs
-        found = self.tagger.decode(self._emissions(inputs), inputs.mask)
-        return [[self.tags[number] for number in row] for row in found]
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[TaggedTokens]]) -> list[list[str]]:
+        emissions = [one._emissions(batch.inputs[0]) for one, batch in zip(members, batches, strict=True)]
+        found = decode_together([one.tagger for one in members], emissions, batches[0].inputs[0].mask)
+        return [[members[0].tags[number] for number in row] for row in found]
 
     def _emissions(self, inputs: TokenInputs) -> Tensor:  # (B, T, K)
         vectors = self.embedder(inputs)

@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
 
+from elmore.errors import InputError
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.significance import CountScore, f1_of_counts
@@ -48,9 +49,17 @@ class Predictor(nn.Module, ABC, Generic[E, P]):
     def predict(self, batch: Batch[E]) -> list[P]:
         """What the model says of each example, without looking at its labels."""
 
+    @classmethod
+    @abstractmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[E]]) -> list[P]:
+        """What several models say of the same examples together; each has them as a batch of its own making."""
+
 
 class TaskModel(Predictor[E, P]):
     """A model that is trained by gradients, epoch after epoch."""
+
+    def predict(self, batch: Batch[E]) -> list[P]:
+        return self.predict_together([self], [batch])
 
     @abstractmethod
     def loss(self, batch: Batch[E]) -> Tensor:
@@ -66,6 +75,12 @@ class Fit(NamedTuple):
 
 class FittedModel(Predictor[E, P]):
     """A model that needs no gradients: it reads the training examples once, and chooses by the dev set."""
+
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[E]]) -> list[P]:
+        if len(members) > 1:
+            raise InputError("a model that is fitted has nothing to do with chance; take one, for all are the same")
+        return members[0].predict(batches[0])
 
     @abstractmethod
     def fit(

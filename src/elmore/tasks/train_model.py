@@ -62,21 +62,12 @@ def train(
 
     Nothing happens before the first event is asked for. `stop()` has the run save and end soon.
     """
-    found = find_task(task) if isinstance(task, str) else task
-    request = _Request(
-        task=found,
-        folder=RunFolder(Path(folder)),
-        train=_paths(train),
-        dev=_paths(dev),
-        recipe=recipe,
-        resume=resume,
-        cache=None if cache is None else Path(cache),
-    )
-    return StoppableEvents(lambda stop_asked: _events(request, process_device(device), stop_asked))
+    request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=resume, cache=cache)
+    return StoppableEvents(lambda stop_asked: training_events(request, process_device(device), stop_asked))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Request:
+class TrainingRequest:
     """What the caller of `train` wants."""
 
     task: Task[Any, Any]
@@ -86,6 +77,29 @@ class _Request:
     recipe: TaskRecipe | Mapping[str, Any] | str | Path | None
     resume: bool
     cache: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        task: str | Task[Any, Any],
+        folder: str | Path,
+        *,
+        train: Paths,
+        dev: Paths,
+        recipe: TaskRecipe | Mapping[str, Any] | str | Path | None,
+        resume: bool,
+        cache: str | Path | None,
+    ) -> "TrainingRequest":
+        """From what a caller writes: names for tasks, one path or several."""
+        return cls(
+            task=find_task(task) if isinstance(task, str) else task,
+            folder=RunFolder(Path(folder)),
+            train=_paths(train),
+            dev=_paths(dev),
+            recipe=recipe,
+            resume=resume,
+            cache=None if cache is None else Path(cache),
+        )
 
 
 def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] | str | Path | None) -> TaskRecipe:
@@ -99,7 +113,8 @@ def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] 
     return override(read_recipe(base or task.name, task.recipe), changes)
 
 
-def _events(request: _Request, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+def training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    """All of a training, as `train` tells of it."""
     task, recipe = request.task, _recipe(request)
     train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
     examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
@@ -156,7 +171,7 @@ def _train(
 
 def _fit(
     assembled: AssembledModel[Any, Any],
-    request: _Request,
+    request: TrainingRequest,
     train: Sequence[Any],
     dev: Sequence[Any],
     stop_asked: Callable[[], bool],
@@ -171,7 +186,7 @@ def _fit(
 
 
 def _bilm(
-    request: _Request, recipe: TaskRecipe, examples: Sequence[Any], token_style: TokenStyle, device: torch.device
+    request: TrainingRequest, recipe: TaskRecipe, examples: Sequence[Any], token_style: TokenStyle, device: torch.device
 ) -> Generator[Event, None, Model | None]:
     """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
     options = recipe.elmo
@@ -199,7 +214,7 @@ def _opened(assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Datas
     )
 
 
-def _recipe(request: _Request) -> TaskRecipe:
+def _recipe(request: TrainingRequest) -> TaskRecipe:
     folder = request.folder
     if not folder.is_begun:
         if request.resume:
@@ -244,7 +259,9 @@ def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
             )
 
 
-def _finish(learnt: _Learnt, assembled: AssembledModel[Any, Any], request: _Request, bilm: Model | None) -> Finished:
+def _finish(
+    learnt: _Learnt, assembled: AssembledModel[Any, Any], request: TrainingRequest, bilm: Model | None
+) -> Finished:
     """Write the best model, and draw the curve where there is one and it can be done."""
     folder, score = request.folder, learnt.score
     if bilm is not None and assembled.recipe.elmo.training == "joint":

@@ -1,7 +1,7 @@
-"""A trained task model, ready to use: predictions for raw text, scores for labelled files."""
+"""A trained task model, or several of one task that decide together: predictions for raw text, scores for files."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -12,11 +12,14 @@ from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 from elmore.devices import choose_device
 from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.fields import check_value, read_fields
+from elmore.model import Model
 from elmore.network.mix import LayerMix
+from elmore.tasks.batch_maker import predict_together
 from elmore.tasks.bilm import load_required
 from elmore.tasks.find_model import find_task_model
+from elmore.tasks.layer_cache import LayerSource
 from elmore.tasks.metrics.score import Score
-from elmore.tasks.model_folder import StoredTaskModel, TaskModelCard, read_task_model
+from elmore.tasks.model_folder import RequiredBilm, StoredTaskModel, TaskModelCard, member_folders, read_task_model
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
 from elmore.tasks.table import find_task
 from elmore.tasks.task import Task
@@ -40,6 +43,7 @@ class TrainedModel(Generic[E, P]):
 
     assembled: AssembledModel[E, P]
     card: TaskModelCard
+    others: tuple[AssembledModel[E, P], ...] = ()  # the further members of an ensemble
 
     @property
     def task(self) -> Task[E, P]:
@@ -47,7 +51,8 @@ class TrainedModel(Generic[E, P]):
 
     def __repr__(self) -> str:
         elmo = f", elmo={self.card.elmo.name!r}" if self.card.elmo else ""
-        return f"TrainedModel({self.card.task!r}{elmo})"
+        members = f", members={1 + len(self.others)}" if self.others else ""
+        return f"TrainedModel({self.card.task!r}{elmo}{members})"
 
     def predict(self, texts: Iterable[str]) -> list[Any]:
         """One result for each text, with the text, its labels and where they stand."""
@@ -81,7 +86,8 @@ class TrainedModel(Generic[E, P]):
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
         """What the model says of examples as the task's reader gives them."""
-        return self.assembled.maker.predict(self.assembled.model, examples)
+        members = [(one.maker, one.model) for one in (self.assembled, *self.others)]
+        return predict_together(members, examples)
 
     def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
         """The task's official score on labelled files."""
@@ -108,7 +114,7 @@ class TrainedModel(Generic[E, P]):
 
 
 def load(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     elmo: str | None = None,
     device: str | torch.device | None = None,
@@ -116,33 +122,76 @@ def load(
 ) -> TrainedModel[Any, Any]:
     """Load a trained task model: the folder of a run, the model inside it, or one that comes with Elmore, by its name.
 
-    A folder wins over a name. `elmo` is where its biLM lies, if not where it was in training. A biLM that is not the
-    one of training is refused. `compute` is what a frozen biLM computes in, as for an `Embedder`.
+    A folder wins over a name. Several, or the folder of a training of several seeds, are an ensemble: one model of the
+    task whose members decide together. `elmo` is where its biLM lies, if not where it was in training. A biLM that is
+    not the one of training is refused. `compute` is what a frozen biLM computes in, as for an `Embedder`.
     """
     check_value("compute", compute, ComputeName)
-    path = find_task_model(path)
-    stored = read_task_model(path)
-    card = stored.card
-    with error_context(path):
-        task = find_task(card.task)
-        recipe = read_fields(task.recipe, card.recipe, error=FormatError)
-    chosen = choose_device(device)
-    bilm = None
-    if card.elmo is not None:
-        bilm = load_required(card.elmo, inside=stored.elmo, given=elmo, device=chosen)
-    sources = TokenSources(
-        vocabulary=stored.vocabulary,
-        vectors=_empty_vectors(stored),
-        token_style=card.token_style,
-        required=card.elmo,
-        bilm=bilm,
-        compute=compute,
-    )
-    assembled = assemble(task, recipe, card.labels, sources, cache=None, device=chosen)
-    with error_context(path):
-        _restore(assembled, stored)
-    assembled.model.eval().requires_grad_(requires_grad=False)
-    return TrainedModel(assembled, card)
+    names = [path] if isinstance(path, str | Path) else list(path)
+    folders = [member for name in names for member in member_folders(find_task_model(name))]
+    if not folders:
+        raise InputError("no model was named; give the folder of one, or of several")
+    loader = _Loader(elmo, choose_device(device), compute)
+    first, *others = [loader.load(folder) for folder in folders]
+    for folder, other in zip(folders[1:], others, strict=True):
+        with error_context(folder):
+            _check_goes_with(other.card, first.card, folders[0])
+    return TrainedModel(first.assembled, first.card, tuple(other.assembled for other in others))
+
+
+class _Loader:
+    """Loads models, and what several of them need once: biLMs, and what reads with them."""
+
+    def __init__(self, elmo: str | None, device: torch.device, compute: ComputeName) -> None:
+        self._elmo, self._device, self._compute = elmo, device, compute
+        self._bilms: dict[str, Model] = {}  # by fingerprint
+        self._readers: dict[tuple[str, str], LayerSource] = {}  # by fingerprint and token style
+
+    def load(self, path: Path) -> TrainedModel[Any, Any]:
+        stored = read_task_model(path)
+        card = stored.card
+        with error_context(path):
+            task = find_task(card.task)
+            recipe = read_fields(task.recipe, card.recipe, error=FormatError)
+        sources = TokenSources(
+            vocabulary=stored.vocabulary,
+            vectors=_empty_vectors(stored),
+            token_style=card.token_style,
+            required=card.elmo,
+            bilm=None if card.elmo is None else self._bilm(card.elmo, stored.elmo),
+            compute=self._compute,
+        )
+        assembled = self._sharing(assemble(task, recipe, card.labels, sources, cache=None, device=self._device))
+        with error_context(path):
+            _restore(assembled, stored)
+        assembled.model.eval().requires_grad_(requires_grad=False)
+        return TrainedModel(assembled, card)
+
+    def _bilm(self, required: RequiredBilm, inside: Path | None) -> Model:
+        if required.fingerprint not in self._bilms:
+            bilm = load_required(required, inside=inside, given=self._elmo, device=self._device)
+            self._bilms[required.fingerprint] = bilm
+        return self._bilms[required.fingerprint]
+
+    def _sharing(self, assembled: AssembledModel[Any, Any]) -> AssembledModel[Any, Any]:
+        """The same model, which reads by what another one reads by already."""
+        layers, required = assembled.maker.layers, assembled.required
+        if layers is None or required is None:
+            return assembled
+        shared = self._readers.setdefault((required.fingerprint, assembled.token_style), layers)
+        return replace(assembled, maker=replace(assembled.maker, layers=shared))
+
+
+def _check_goes_with(card: TaskModelCard, first: TaskModelCard, name: Path) -> None:
+    """Refuse a member of an ensemble that speaks of something else than the first."""
+    for what, own, theirs in (
+        ("task", card.task, first.task),
+        ("token style", card.token_style, first.token_style),
+        ("labels", card.labels, first.labels),
+    ):
+        if own != theirs:
+            shown = f"the {what} {own}, and {name} {theirs}" if what != "labels" else f"other labels than {name}"
+            raise InputError(f"has {shown}; models that decide together are of one task and trained on the same data")
 
 
 def stored_model(

@@ -17,7 +17,7 @@ B pairs, D size of a vector.
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.feed_forward import FeedForward
+from elmore.tasks.blocks.mean_scores import mean_scores
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.rank_correlation import rank_score
 from elmore.tasks.metrics.score import Counts, Score
@@ -187,8 +188,10 @@ class PairClassifier(TaskModel[UsePair, PredictedPair]):
         gold = send(torch.tensor([float(pair.label or 0) for pair in batch.examples]), logits.device)
         return torch.nn.functional.binary_cross_entropy_with_logits(logits, gold) + self.embedder.penalty()
 
-    def predict(self, batch: Batch[UsePair]) -> list[PredictedPair]:
-        probabilities = self._logits(batch).sigmoid().tolist()
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[UsePair]]) -> list[PredictedPair]:
+        each = [one._logits(batch).sigmoid() for one, batch in zip(members, batches, strict=True)]
+        probabilities = mean_scores(each).tolist()
         return [PredictedPair(probability >= 0.5, probability) for probability in probabilities]
 
     def _logits(self, batch: Batch[UsePair]) -> Tensor:  # (B,)

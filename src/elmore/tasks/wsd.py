@@ -18,7 +18,7 @@ N targets, K senses of the lemma with the most, S senses of all, D size of a vec
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmore.devices import send
 from elmore.errors import InputError, count
+from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.wsd_f1 import wsd_scores
 from elmore.tasks.readers.sense_index import read_sense_index
@@ -209,14 +210,22 @@ class LinearSense(TaskModel[SenseSentence, list[PredictedSense]]):
         right = logits.masked_fill(~send(is_gold.bool(), logits.device), -torch.inf)
         return (logits.logsumexp(dim=1) - right.logsumexp(dim=1)).mean() + self.embedder.penalty()
 
-    def predict(self, batch: Batch[SenseSentence]) -> list[list[PredictedSense]]:
+    @classmethod
+    def predict_together(
+        cls, members: Sequence[Self], batches: Sequence[Batch[SenseSentence]]
+    ) -> list[list[PredictedSense]]:
+        inventory, batch = members[0].inventory, batches[0]
         targets = [target for example in batch.examples for target in example.targets]
-        numbers = [self.inventory.numbers(target) for target in targets]
-        best = self._logits(target_vectors(self.embedder, batch), numbers).argmax(dim=1).tolist() if targets else []
+        numbers = [inventory.numbers(target) for target in targets]
+        best: list[int] = []
+        if targets:
+            pairs = zip(members, batches, strict=True)
+            each = [one._logits(target_vectors(one.embedder, own), numbers) for one, own in pairs]
+            best = mean_of_probabilities(each).argmax(dim=1).tolist()
         found = iter(
-            PredictedSense(self.inventory.keys[known[place]])
+            PredictedSense(inventory.keys[known[place]])
             if known
-            else PredictedSense(self.inventory.back_off(target), is_first_sense=True)
+            else PredictedSense(inventory.back_off(target), is_first_sense=True)
             for target, known, place in zip(targets, numbers, best, strict=True)
         )
         return [[next(found) for _ in example.targets] for example in batch.examples]

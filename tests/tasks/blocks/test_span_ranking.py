@@ -10,6 +10,7 @@ from torch import Tensor
 from elmore.tasks.blocks import span_ranking
 from elmore.tasks.blocks.feed_forward import FeedForward
 from elmore.tasks.blocks.span_ranking import (
+    DocumentTokens,
     RankedSpans,
     SpanLimits,
     SpanRanker,
@@ -60,7 +61,7 @@ def plain_pair(ranker: SpanRanker, own: np.ndarray, other: np.ndarray, distance:
 def test_scores_are_those_of_the_equations(seed: int, lengths: list[int], antecedents: int) -> None:
     ranker = random_ranker(seed, max_width=3, spans_per_word=0.8, max_antecedents=antecedents)
     h, x = random_tensor(seed, sum(lengths), 3), random_tensor(seed + 1, sum(lengths), 2)
-    ranked = ranker(h, x, lengths)
+    ranked = ranker(DocumentTokens(h, x, lengths))
     spans = list(zip(ranked.spans.starts.tolist(), ranked.spans.ends.tolist(), strict=True))
     assert spans == sorted(spans)
     vectors = [plain_span(ranker, h.numpy(), x.numpy(), *span) for span in spans]
@@ -88,7 +89,7 @@ def test_the_spans_kept_are_the_best_of_all_and_of_a_share_of_the_words() -> Non
     for start, end in (every[number] for number in order):
         if len(kept) < 4 and not any(s < start < e < end or start < s < end < e for s, e in kept):
             kept.append((start, end))
-    found = ranker.train().keep(h, x, lengths)
+    found = ranker.train()(DocumentTokens(h, x, lengths)).spans
     assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == sorted(kept)
     assert ranker.training
 
@@ -161,7 +162,7 @@ def test_gradients_are_the_same_however_many_spans_are_scored_at_once_and_kept(m
         monkeypatch.setattr(span_ranking, "MOST_KEPT", kept)  # of 0, all is made again on the way back
         ranker = random_ranker(5, spans_per_word=1.0)
         leaves = [h.clone().requires_grad_(), x.clone().requires_grad_()]
-        ranked = ranker(*leaves, [5, 4])
+        ranked = ranker(DocumentTokens(*leaves, [5, 4]))
         clusters = torch.arange(len(ranked.spans.starts)) % 2
         antecedent_loss(ranked, clusters).backward()
         # What is added to all logits of a softmax moves nothing.
@@ -174,7 +175,7 @@ def test_gradients_are_the_same_however_many_spans_are_scored_at_once_and_kept(m
 
 
 def test_a_document_of_one_word_has_one_span_and_no_antecedents() -> None:
-    ranked = random_ranker(1)(random_tensor(1, 1, 3), random_tensor(2, 1, 2), [1])
+    ranked = random_ranker(1)(DocumentTokens(random_tensor(1, 1, 3), random_tensor(2, 1, 2), [1]))
     assert ranked.scores.tolist() == [[0.0]]
     assert link_clusters(ranked) == []
     assert antecedent_loss(ranked, torch.tensor([0])).item() == 0

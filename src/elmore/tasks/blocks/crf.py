@@ -7,6 +7,7 @@
 Lafferty et al., 2001; in a tagger, Lample et al., 2016. B sentences, T tokens, K tags.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.errors import InputError
+from elmore.tasks.blocks.mean_scores import mean_scores
 
 NEVER = -1e6  # the logarithm of as good as nothing
 LARGEST_SCAN = 2**28  # numbers that the first step of a scan lays out, at most
@@ -83,14 +85,21 @@ class LinearChainCrf(nn.Module):
         return difference.masked_fill(~mask[:, 0], 0)
 
     @torch.no_grad()
-    def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:  # (B, T, K), (B, T)
-        """The best allowed sequence of tags of each sentence; see `viterbi`."""
+    def decode(
+        self, emissions: Tensor, mask: Tensor, *, others: Sequence["LinearChainCrf"] = ()
+    ) -> list[list[int]]:  # (B, T, K), (B, T)
+        """The best allowed sequence of tags of each sentence; see `viterbi`.
+
+        With `others` by the mean of all CRFs' scores; the emissions are means already.
+        """
+        each = zip(*(one._free_parameters() for one in (self, *others)), strict=True)
+        start, transitions, end = (mean_scores(several) for several in each)
         return viterbi(
             self._without_padding(emissions, mask),
             mask,
-            start=self.start_transitions.masked_fill(~self.allowed_starts, -torch.inf),
-            transitions=self.transitions.masked_fill(~self.allowed_pairs, -torch.inf),
-            end=self.end_transitions.masked_fill(~self.allowed_ends, -torch.inf),
+            start=start.masked_fill(~self.allowed_starts, -torch.inf),
+            transitions=transitions.masked_fill(~self.allowed_pairs, -torch.inf),
+            end=end.masked_fill(~self.allowed_ends, -torch.inf),
         )
 
     def extra_repr(self) -> str:

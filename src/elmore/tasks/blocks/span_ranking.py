@@ -20,8 +20,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from elmore.devices import send
+from elmore.errors import InputError
 from elmore.tasks.blocks.attention import masked_softmax
 from elmore.tasks.blocks.feed_forward import FeedForward
+from elmore.tasks.blocks.mean_scores import mean_scores
 
 DISTANCE_BINS = (0, 1, 2, 3, 4, 5, 8, 16, 32, 64)  # the first distance of each
 SPANS_AT_ONCE = 2**15  # when all are scored
@@ -51,6 +53,14 @@ class RankedSpans(NamedTuple):
     scores: Tensor  # (K, 1 + A); the first is that of having none, 0
 
 
+class DocumentTokens(NamedTuple):
+    """The tokens of a document, in a row."""
+
+    h: Tensor  # (N, D) in their contexts
+    x: Tensor  # (N, X) by themselves
+    lengths: Sequence[int]  # of the sentences
+
+
 class SpanLimits(NamedTuple):
     """How many spans are looked at; those of Lee et al., 2017."""
 
@@ -63,7 +73,7 @@ class SpanRanker(nn.Module):
     """Scores spans and their antecedents.
 
     >>> ranker = SpanRanker(4, 3, hidden=(5,), limits=SpanLimits(max_width=2))
-    >>> ranked = ranker(torch.ones(6, 4), torch.ones(6, 3), [4, 2])  # two sentences
+    >>> ranked = ranker(DocumentTokens(torch.ones(6, 4), torch.ones(6, 3), [4, 2]))  # two sentences
     >>> len(ranked.spans.starts), ranked.scores.shape
     (2, torch.Size([2, 2]))
     """
@@ -88,9 +98,12 @@ class SpanRanker(nn.Module):
         self.pair = PairScorer(self.span_dim, feature_dim, hidden, dropout)
         self.feature_dropout = nn.Dropout(dropout)
 
-    def forward(self, h: Tensor, x: Tensor, lengths: Sequence[int]) -> RankedSpans:  # (N, D), (N, X), sentences
-        spans = self.keep(h, x, lengths)
-        g = self.represent(h, x, *spans.on(h.device))
+    def forward(self, tokens: DocumentTokens) -> RankedSpans:
+        return rank_together([self], [tokens])
+
+    def rank(self, tokens: DocumentTokens, spans: Spans) -> RankedSpans:
+        """Score these spans, and each with those before it."""
+        g = self.represent(tokens.h, tokens.x, *spans.on(tokens.h.device))
         mention = _unrounded(self.mention(g).squeeze(1))  # (K,)
         offsets = torch.arange(1, max(min(len(g) - 1, self.limits.max_antecedents), 0) + 1)
         bins = send(torch.bucketize(offsets, torch.tensor(DISTANCE_BINS), right=True) - 1, g.device)
@@ -119,16 +132,13 @@ class SpanRanker(nn.Module):
         return torch.bmm(attention.unsqueeze(1), nn.functional.embedding(places, x)).squeeze(1)
 
     @torch.no_grad()
-    def keep(self, h: Tensor, x: Tensor, lengths: Sequence[int]) -> Spans:
-        """The spans to be linked; those that are not need no gradient, so that none is kept for them."""
-        every = Spans(*all_spans(lengths, self.limits.max_width))
+    def mention_scores(self, tokens: DocumentTokens, spans: Spans) -> Tensor:  # (S,)
+        """How much each is a mention, without gradients and without dropout: who is kept is no matter of chance."""
         was_training = self.training
-        self.eval()  # which spans are kept is no matter of chance
-        scores = self._mention_scores(h, x, every).float().cpu().numpy()
+        self.eval()
+        scores = self._mention_scores(tokens.h, tokens.x, spans)
         self.train(was_training)
-        most = max(int(self.limits.spans_per_word * sum(lengths)), 1)
-        kept = prune(*every, scores, most)
-        return Spans(every.starts[kept], every.ends[kept])
+        return scores.float()
 
     def _mention_scores(self, h: Tensor, x: Tensor, spans: Spans) -> Tensor:  # (S,)
         """As `mention` of what `represent` gives; its first layer is applied to tokens, of which there are fewer."""
@@ -190,6 +200,23 @@ class PairScorer(nn.Module):
             found = checkpoint(score, use_reentrant=False) if is_much and torch.is_grad_enabled() else score()
             scores.append(nn.functional.pad(found, (0, most - nearest)))
         return torch.cat(scores)
+
+
+def rank_together(rankers: Sequence[SpanRanker], tokens: Sequence[DocumentTokens]) -> RankedSpans:
+    """What several rankers make of a document, each with tokens of its own: the means of their scores.
+
+    Together they choose which spans are kept, and only these are linked.
+    """
+    limits, lengths = rankers[0].limits, tokens[0].lengths
+    if any(ranker.limits != limits for ranker in rankers):
+        raise InputError("the models look at spans of other widths or numbers; their scores cannot be put together")
+    every = Spans(*all_spans(lengths, limits.max_width))
+    pairs = list(zip(rankers, tokens, strict=True))
+    mentions = mean_scores([ranker.mention_scores(own, every) for ranker, own in pairs]).cpu().numpy()
+    kept = prune(*every, mentions, max(int(limits.spans_per_word * sum(lengths)), 1))
+    spans = Spans(every.starts[kept], every.ends[kept])
+    each = [ranker.rank(own, spans) for ranker, own in pairs]
+    return each[0]._replace(scores=mean_scores([one.scores for one in each]))
 
 
 def all_spans(lengths: Sequence[int], max_width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

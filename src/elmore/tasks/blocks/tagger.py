@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from elmore.errors import InputError
 from elmore.tasks.blocks.crf import LinearChainCrf
 from elmore.tasks.blocks.dropout import VariationalDropout
+from elmore.tasks.blocks.mean_scores import mean_of_probabilities, mean_scores
 from elmore.tasks.blocks.sequence_encoder import BiLstm
 
 
@@ -82,10 +83,20 @@ class SequenceTagger(nn.Module):
         chosen = chances.gather(2, tags.masked_fill(~mask, 0).unsqueeze(2)).squeeze(2)
         return -chosen.masked_fill(~mask, 0).sum(dim=1)
 
-    @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:  # (B, T, K), (B, T)
         """The best tags of each sentence: by the CRF, or without one token by token; of equals the lowest."""
-        if self.crf is not None:
-            return self.crf.decode(emissions, mask)
-        best = emissions.argmax(dim=2).cpu()
-        return [tags[:length].tolist() for tags, length in zip(best, mask.sum(dim=1).tolist(), strict=True)]
+        return decode_together([self], [emissions], mask)
+
+
+@torch.no_grad()
+def decode_together(
+    taggers: Sequence[SequenceTagger], emissions: Sequence[Tensor], mask: Tensor
+) -> list[list[int]]:  # (B, T, K) of each, (B, T)
+    """The best tags by several taggers: by the mean of all scores of their CRFs, or of their tokens' probabilities."""
+    crfs = [tagger.crf for tagger in taggers if tagger.crf is not None]
+    if len(crfs) == len(taggers):
+        return crfs[0].decode(mean_scores(emissions), mask, others=crfs[1:])
+    if crfs:
+        raise InputError("some of the taggers have a CRF and others none; their scores cannot be put together")
+    best = mean_of_probabilities(emissions).argmax(dim=2).cpu()
+    return [tags[:length].tolist() for tags, length in zip(best, mask.sum(dim=1).tolist(), strict=True)]

@@ -1,0 +1,102 @@
+"""Several models by one recipe, each with a seed of its own, one after another; together they are an ensemble.
+
+ensemble.json     the names of the members' folders
+seed-1/ …         a run each
+cache/            the layers of a frozen biLM, which all of them read, until the last has ended
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmore.errors import FormatError, InputError
+from elmore.fields import read_fields
+from elmore.tasks.events import EnsembleFinished, Event, Told
+from elmore.tasks.model_folder import ensemble_members, is_task_model, write_ensemble
+from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.task import Task
+from elmore.tasks.train_model import CACHE, Paths, TrainingRequest, resolve_recipe, training_events
+from elmore.tasks.trained_model import load
+from elmore.training.distributed import process_device
+from elmore.training.events import Stopped
+from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.run_folder import RunFolder
+
+
+def train_ensemble(
+    task: str | Task[Any, Any],
+    folder: str | Path,
+    *,
+    train: Paths,
+    dev: Paths,
+    seeds: int | None,
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None = None,
+    cache: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> StoppableEvents[Event]:
+    """Train as many models as `seeds` says, in folders of their own inside of one; `load` takes that one.
+
+    The first has the recipe's seed, the others those after it; all else is as for `train`. With None for `seeds` the
+    ensemble that was begun in the folder goes on; it keeps its members and its recipe.
+    """
+    # Each member has its own folder and recipe in place of these.
+    request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=seeds is None, cache=cache)
+    return StoppableEvents(lambda stop_asked: _events(request, seeds, process_device(device), stop_asked))
+
+
+def _events(
+    request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
+) -> Iterator[Event]:
+    place, task = request.folder.path, request.task
+    members, recipe = _begun(task, place) if seeds is None else _planned(request, seeds)
+    cache = request.cache or place / CACHE
+    for number, member in enumerate(members):
+        if is_task_model(member):
+            yield Told(f"{member.name} is trained already")
+            continue
+        yield Told(f"{member.name}, {number + 1} of {len(members)}")
+        run = RunFolder(member)
+        own = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
+        asked = replace(request, folder=run, recipe=None if run.is_begun else own, resume=run.is_begun, cache=cache)
+        for event in training_events(asked, device, stop_asked):
+            # Only now, so that data that cannot be learnt from leaves nothing behind.
+            if run.is_begun and not ensemble_members(place):
+                write_ensemble(place, [one.name for one in members])
+            if run.is_begun:
+                _check_same_data(run, RunFolder(members[0]))
+            yield event
+            if isinstance(event, Stopped):
+                return
+    if request.cache is None:
+        shutil.rmtree(cache, ignore_errors=True)
+    yield EnsembleFinished(place, len(members), load(place, device=device).evaluate(request.dev))
+
+
+def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskRecipe]:
+    """The members of a new ensemble, and the recipe of the first."""
+    place = request.folder.path
+    if seeds < 2:
+        raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
+    if ensemble_members(place) or request.folder.is_begun:
+        raise InputError(f"{place}: holds a run already; go on with it by --resume, or choose another folder")
+    recipe = resolve_recipe(request.task, request.recipe)
+    first = recipe.training.seed
+    return [place / f"seed-{seed}" for seed in range(first, first + seeds)], recipe
+
+
+def _begun(task: Task[Any, Any], place: Path) -> tuple[list[Path], TaskRecipe]:
+    members = ensemble_members(place)
+    if not members:
+        raise InputError(f"{place}: no ensemble to go on with; start one without --resume")
+    return members, read_fields(task.recipe, RunFolder(members[0]).read().recipe, error=FormatError)
+
+
+def _check_same_data(run: RunFolder, first: RunFolder) -> None:
+    if run.read().provenance != first.read().provenance:
+        raise InputError(
+            f"{run.path}: the data is not what {first.path.name} was trained on; give the same, or begin anew elsewhere"
+        )
