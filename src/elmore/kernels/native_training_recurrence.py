@@ -45,7 +45,7 @@ def recur(
     """Read every row to its own end; see `Recurrence`."""
     outputs: Tensor
     outputs, last_h, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        inputs, *state, *weights[:4], _Reading(weights.clips, lengths)
+        _Reading(weights.clips, lengths), inputs, *state, *weights[:4]
     )
     return outputs, (last_h, last_c)
 
@@ -61,21 +61,18 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
+        reading: _Reading,
         inputs: Tensor,
         h: Tensor,  # (G, B, P)
         c: Tensor,  # (G, B, D)
-        own_input: Tensor,  # (G, P, 4D)
-        recurrent: Tensor,  # (G, P, 4D)
-        bias: Tensor,  # (G, 4D)
-        projection: Tensor | None,  # (G, D, P)
-        reading: _Reading,
+        *weights: Tensor | None,  # as in `LstmWeights`
     ) -> tuple[Tensor, Tensor, Tensor]:
-        weights = LstmWeights(own_input, recurrent, bias, projection, reading.clips)
-        prepared = native_recurrence.prepare(weights, torch.float32, number=Number.FLOAT32)
+        layer = LstmWeights(*weights, reading.clips)  # type: ignore[call-arg]
+        prepared = native_recurrence.prepare(layer, torch.float32, number=Number.FLOAT32)
         inputs, h, c = (part.contiguous() for part in (inputs, h, c))
         kept = _room_for_what_is_kept(inputs, c)
         outputs, after = native_recurrence.recur(prepared, inputs, reading.lengths, (h, c), kept=kept)
-        ctx.save_for_backward(inputs, h, outputs, *kept, own_input, recurrent, projection)
+        ctx.save_for_backward(inputs, h, outputs, *kept, layer.input, layer.recurrent, layer.projection)
         ctx.reading = reading
         ctx.set_materialize_grads(False)
         return outputs, *after
@@ -95,8 +92,8 @@ class _Recurrence(torch.autograd.Function):
         if d_last_c is not None:
             d_c[..., :cell_dim] = d_last_c
         d_outputs = None if d_outputs is None else d_outputs.contiguous()
-        d_inputs = torch.empty_like(inputs) if ctx.needs_input_grad[0] else None
-        room = _RoomForGradients(cells, own_input) if any(ctx.needs_input_grad[3:7]) else None
+        d_inputs = torch.empty_like(inputs) if ctx.needs_input_grad[1] else None
+        room = _RoomForGradients(cells, own_input) if any(ctx.needs_input_grad[4:]) else None
         cell_clip, projection_clip = (math.inf if clip is None else clip for clip in ctx.reading.clips)
         opened_native_library().run_lstm_backward(
             LstmGradients(
@@ -114,7 +111,7 @@ class _Recurrence(torch.autograd.Function):
             )
         )
         d_weights = (None,) * 4 if room is None else room.unpacked(projected=projection is not None)
-        return d_inputs, d_h, d_c[..., :cell_dim], *d_weights, None
+        return None, d_inputs, d_h, d_c[..., :cell_dim], *d_weights
 
 
 class _RoomForGradients:
