@@ -38,7 +38,7 @@ SANITIZED := -std=c++20 -O1 -g -ffp-contract=off -pthread -fsanitize=address,und
 
 fuzz-native:  ## random work through the native kernels, under AddressSanitizer and UBSan (needs g++)
 	mkdir -p build
-	g++ $(SANITIZED) src/elmore/kernels/native/*.cpp tests/kernels/native_fuzz.cpp -o build/native_fuzz
+	g++ $(SANITIZED) src/elmore/kernels/native/*.cpp tests/kernels/native_fuzz*.cpp -o build/native_fuzz
 	build/native_fuzz
 	ELMORE_ISA=avx2 build/native_fuzz
 

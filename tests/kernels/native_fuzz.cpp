@@ -6,39 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
-#include <random>
-#include <vector>
 
-#include "../../src/elmore/kernels/native/kernels.h"
+#include "native_fuzz.h"
 
 namespace {
-
-std::mt19937 generator;
-
-int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(generator); }
-
-std::vector<float> draw_floats(int64_t count, float spread) {
-    std::normal_distribution<float> normal(0.0f, spread);
-    std::vector<float> drawn(count);
-    for (float &one : drawn) one = normal(generator);
-    return drawn;
-}
-
-int64_t rounded_up(int64_t count, int64_t size) { return (count + size - 1) / size * size; }
-
-bool same(const std::vector<float> &a, const std::vector<float> &b) {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-
-void fail(const char *what, const char *kernel, int number, int64_t rows, int64_t in, int64_t out) {
-    std::printf("%s gives other bits: %s, number %d, %ld rows, %ld to %ld\n", what, kernel, number,
-                static_cast<long>(rows), static_cast<long>(in), static_cast<long>(out));
-    std::exit(1);
-}
 
 int64_t group_of(int number) { return number == ELMORE_FLOAT32 ? 1 : number == ELMORE_BFLOAT16 ? 2 : 4; }
 
@@ -93,7 +65,7 @@ struct Case {
     Result run(int threads) const {
         Result to{std::vector<float>(inputs.size()), std::vector<float>(h.size()), std::vector<float>(c.size())};
         const ElmoreReading reading{steps,    static_cast<int64_t>(lengths.size()), lengths.data(), inputs.data(), h.data(),
-                                    c.data(), to.outputs.data(),                    to.h.data(),    to.c.data()};
+                                    c.data(), to.outputs.data(),                    to.h.data(),    to.c.data(),   nullptr,       nullptr};
         if (elmore_run_lstm(number, &layer, &reading, threads) != 0) std::abort();
         return to;
     }
@@ -209,7 +181,7 @@ void fuzz_characters(int64_t lanes) {
     }
     const auto run = [&](const int64_t *from, int64_t count, int threads, int expected) {
         std::vector<float> out(count ? (count - 1) * out_stride + columns : 0);
-        if (elmore_pool_characters(&filters, from, count, length, out.data(), out_stride, threads) != expected) std::abort();
+        if (elmore_pool_characters(&filters, from, count, length, out.data(), nullptr, out_stride, threads) != expected) std::abort();
         return out;
     };
     const std::vector<float> together = run(ids.data(), words, 1, 0);
@@ -245,7 +217,10 @@ int main(int count, char **arguments) {
         for (int round = 0; round < rounds; ++round) {
             fuzz_lstm(number, lanes);
             fuzz_dense(number, lanes);
-            if (number == ELMORE_FLOAT32) fuzz_characters(lanes);
+            if (number == ELMORE_FLOAT32) {
+                fuzz_characters(lanes);
+                fuzz_training(lanes);
+            }
         }
         std::printf("number %d: %d random layers of each kind, all clean\n", number, rounds);
     }

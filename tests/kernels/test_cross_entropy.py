@@ -5,10 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from elmore.kernels import cross_entropy as module
 from elmore.kernels.cross_entropy import Candidates, cross_entropy
+from elmore.kernels.native_cross_entropy import differentiate_natively
+from elmore.kernels.native_library import Number, native_obstacle
+from reference.strategies import patiently, seeds
+
+needs_native = pytest.mark.skipif(
+    native_obstacle(Number.FLOAT32) is not None, reason=f"native kernels: {native_obstacle(Number.FLOAT32)}"
+)
 
 GROUPS, POSITIONS, SIZE, CLASSES = 2, 13, 4, 20
 
@@ -65,6 +74,75 @@ def test_loss_and_gradients_are_torchs_however_the_positions_are_cut(sampled, at
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-14)
     with torch.no_grad():
         torch.testing.assert_close(cross_entropy(hidden, targets, weight, bias, candidates), loss, rtol=1e-14, atol=0)
+
+
+@needs_native
+@patiently
+@given(
+    seed=seeds,
+    positions=st.sampled_from([1, 13, 60]),
+    classes=st.sampled_from([5, 64, 150]),
+    size=st.sampled_from([1, 4, 70]),
+    sampled=st.booleans(),
+)
+def test_loss_and_gradients_by_the_native_kernels_are_the_same(seed, positions, classes, size, sampled):
+    random = torch.Generator().manual_seed(seed)
+    hidden, weight, bias = (
+        torch.randn(shape, generator=random).double().requires_grad_()
+        for shape in ((2, positions, size), (classes, size), (classes,))
+    )
+    targets = torch.randint(0, classes, (2, positions), generator=random)
+    candidates = None
+    if sampled:
+        chosen = torch.randperm(classes, generator=random)[: 1 + classes // 2]
+        candidates = Candidates(chosen, -torch.rand(classes, generator=random))
+    exact = [hidden, weight, bias]
+    own = [one.detach().float().requires_grad_() for one in exact]
+    weights = torch.tensor([0.7, -0.2])
+    losses = cross_entropy(own[0], targets, *own[1:], candidates, differentiate=differentiate_natively)
+    expected = cross_entropy(hidden, targets, weight, bias, candidates)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    ours = torch.autograd.grad(weights @ losses, own)
+    for a, b in zip(ours, torch.autograd.grad(weights.double() @ expected, exact), strict=True):
+        assert (a - b).norm() <= 1e-4 * b.norm() + 1e-7
+
+
+def natively_on(threads: int) -> list[Tensor]:
+    hidden, targets, weight, bias = drawn(torch.float32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        # Many rows, so that there is something to share.
+        many, own_targets = hidden.repeat(1, 40, 1), targets.repeat(1, 40)
+        losses = cross_entropy(many, own_targets, weight, bias, differentiate=differentiate_natively)
+        return list(torch.autograd.grad(losses.sum(), [many, weight, bias]))
+    finally:
+        torch.set_num_threads(before)
+
+
+@needs_native
+def test_native_gradients_have_the_same_bits_with_any_number_of_threads():
+    alone = natively_on(1)
+    for threads in (2, 3, 8):
+        assert all(torch.equal(a, b) for a, b in zip(natively_on(threads), alone, strict=True))
+
+
+@needs_native
+def test_native_scores_far_apart_neither_overflow_nor_vanish():
+    hidden, targets, weight, bias = drawn(torch.float32)
+    losses = cross_entropy(1e4 * hidden, targets, weight, bias, differentiate=differentiate_natively)
+    torch.testing.assert_close(losses, cross_entropy(1e4 * hidden, targets, weight, bias), rtol=1e-4, atol=0)
+    assert all(torch.isfinite(grad).all() for grad in torch.autograd.grad(losses.sum(), [hidden, weight, bias]))
+
+
+@needs_native
+@pytest.mark.parametrize("strange", [float("nan"), float("inf")])
+def test_a_number_that_is_none_makes_a_native_loss_that_is_none(strange):
+    hidden, targets, weight, bias = drawn(torch.float32)
+    with torch.no_grad():
+        weight[3, 1] = strange
+    losses = cross_entropy(hidden, targets, weight, bias, differentiate=differentiate_natively)
+    assert not torch.isfinite(losses).any()
 
 
 def test_the_sampled_loss_is_tensorflows_for_the_same_sample(fixtures: Path):

@@ -19,6 +19,8 @@ from triton_here import DEVICE, IS_HERE, needs_triton
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 READING = "reference" if native_obstacle(Number.FLOAT32) else "native"
 
+TRAINING = "cpu" if native_obstacle(Number.FLOAT32) else "native-training"
+
 
 def test_reading_takes_the_native_kernels_where_they_run_and_else_the_reference(monkeypatch):
     for device in (CPU, GPU, torch.device("mps")):
@@ -48,6 +50,12 @@ def test_native_kernels_asked_for_by_name_refuse_what_they_cannot_do():
             choose_kernels(device, dtype, training=training, name="native-int8")
 
 
+def test_kernels_that_train_on_a_cpu_refuse_other_numbers_and_devices():
+    for device, dtype in ((GPU, torch.float32), (CPU, torch.bfloat16)):
+        with pytest.raises(InputError, match="'native-training' train float32 on a CPU; wanted were"):
+            choose_kernels(device, dtype, training=True, name="native-training")
+
+
 def test_kernels_that_are_captured_refuse_what_they_cannot_do():
     for device, dtype, training in (
         (CPU, torch.float32, False),
@@ -58,9 +66,12 @@ def test_kernels_that_are_captured_refuse_what_they_cannot_do():
             choose_kernels(device, dtype, training=training, name="cuda-graphs")
 
 
-def test_training_on_a_cpu_takes_the_kernels_made_for_it():
-    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+def test_training_on_a_cpu_takes_the_kernels_made_for_it(monkeypatch):
+    assert choose_kernels(CPU, torch.float32, training=True).name == TRAINING
+    for dtype in (torch.bfloat16, torch.float64):
         assert choose_kernels(CPU, dtype, training=True).name == "cpu"
+    monkeypatch.setattr(selection, "native_obstacle", lambda number: "not built")
+    assert choose_kernels(CPU, torch.float32, training=True).name == "cpu"
     assert choose_kernels(CPU, torch.float32, training=True).pool_characters is pool_by_length
     assert choose_kernels(torch.device("mps"), torch.float32, training=True).name == "torch"
 
@@ -82,8 +93,8 @@ def test_a_name_decides():
 def test_kernels_of_training_run_only_where_something_wants_a_gradient():
     x, frozen, trained = torch.ones(2), [torch.ones(2)], [torch.ones(2), torch.ones(2, requires_grad=True)]
     assert kernels_for(x, frozen).name == READING
-    assert kernels_for(x, trained).name == "cpu"
-    assert kernels_for(x.clone().requires_grad_(), frozen).name == "cpu"
+    assert kernels_for(x, trained).name == TRAINING
+    assert kernels_for(x.clone().requires_grad_(), frozen).name == TRAINING
     with torch.no_grad():
         assert kernels_for(x, trained).name == READING
 
@@ -95,12 +106,18 @@ def test_what_is_said_of_a_device_is_what_is_chosen_there():
 
 
 @pytest.mark.parametrize(
-    "name", ["torch", "cpu", *(pytest.param(name, marks=pytest.mark.triton) for name in ("triton", "triton-bfloat16"))]
+    "name",
+    [
+        "torch",
+        "cpu",
+        pytest.param("native-training", marks=pytest.mark.skipif(TRAINING == "cpu", reason="no native kernels here")),
+        *(pytest.param(name, marks=pytest.mark.triton) for name in ("triton", "triton-bfloat16")),
+    ],
 )
 def test_a_pass_of_training_is_the_same_with_all_kernels(name):
     if name.startswith("triton") and not IS_HERE:
         pytest.skip("Triton, and a GPU or TRITON_INTERPRET=1, are needed")
-    device = "cpu" if name == "cpu" else DEVICE
+    device = "cpu" if name in ("cpu", "native-training") else DEVICE
     expected = losses_and_gradients("reference", device)
     for found, one in zip(losses_and_gradients(name, device), expected, strict=True):
         torch.testing.assert_close(found, one, rtol=1e-4, atol=1e-6)

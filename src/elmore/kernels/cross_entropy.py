@@ -7,7 +7,8 @@ used for loss and gradients at once, and forgotten: kept, they would be the larg
 G groups of positions (directions), N positions in each, P vector size, V classes, K candidates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -35,20 +36,22 @@ def cross_entropy(
     candidates: Candidates | None = None,
     *,
     softmax: SoftmaxKernel = softmax_,
+    differentiate: "DifferentiateChoice | None" = None,
 ) -> Tensor:
     """(G,) the sum of -log p(target) over the positions of each group, in float32 or better.
 
     Without candidates it is over all classes. The groups share weight and bias, whose gradients are as large as they
-    are, so that it pays to make them once for all.
+    are, so that it pays to make them once for all. `differentiate` makes losses and gradients in a way of its own.
     """
-    choice = _Choice.of(hidden, targets, weight, bias, candidates)
+    choice = Choice.of(hidden, targets, weight, bias, candidates)
     losses: Tensor
     if not torch.is_grad_enabled():
         losses = choice.offsets.new_zeros(len(hidden))
         for chunk in choice.chunks(hidden, softmax):
             losses[chunk.group] += chunk.losses.sum()
         return losses
-    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice, softmax)  # type: ignore[no-untyped-call]
+    differentiate = differentiate or partial(differentiate_by_chunks, softmax=softmax)
+    losses = _CrossEntropy.apply(hidden, targets, weight, bias, choice, differentiate)  # type: ignore[no-untyped-call]
     return losses
 
 
@@ -66,7 +69,7 @@ class _Chunk(NamedTuple):
         return self.log_sum - self.target_logits
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """The right class of each position, and what it stands against."""
 
     candidate_weight: Tensor  # (K, P)
@@ -80,7 +83,7 @@ class _Choice(NamedTuple):
     @torch.no_grad()
     def of(
         cls, hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candidates: Candidates | None
-    ) -> "_Choice":
+    ) -> "Choice":
         exact = torch.promote_types(hidden.dtype, torch.float32)
         target_weight, target_bias = weight[targets].to(hidden.dtype), bias[targets].to(exact)
         if candidates is None:
@@ -109,8 +112,44 @@ class _Choice(NamedTuple):
                 yield _Chunk(group, positions, logits, target_logits, log_sum)
 
 
+class ChoiceGradients(NamedTuple):
+    """What a choice costs, and the gradients of that; of weights and offsets for each group its own, because what the
+    gradient from above is, nobody knows yet.
+    """
+
+    losses: Tensor  # (G,)
+    hidden: Tensor  # (G, N, P)
+    target_offsets: Tensor  # (G, N)
+    candidates: Tensor  # (G, K, P) of their weights
+    offsets: Tensor  # (G, K)
+
+
+DifferentiateChoice = Callable[[Tensor, Choice], ChoiceGradients]  # hidden vectors (G, N, P) and what they stand before
+
+
+def differentiate_by_chunks(hidden: Tensor, choice: Choice, *, softmax: SoftmaxKernel) -> ChoiceGradients:
+    """Loss and gradients in one pass over the logits, chunk by chunk."""
+    groups = len(hidden)
+    losses = choice.offsets.new_zeros(groups)
+    d_hidden = torch.empty_like(hidden)
+    d_target_offsets = torch.empty_like(choice.target_offsets)
+    d_candidates = choice.offsets.new_zeros(groups, *choice.candidate_weight.shape)
+    d_offsets = choice.offsets.new_zeros(groups, len(choice.offsets))
+    for chunk in choice.chunks(hidden, softmax):
+        at = chunk.group, chunk.positions
+        d_logits = chunk.probabilities  # of every candidate its own: none of them is right
+        losses[chunk.group] += chunk.losses.sum()
+        d_target_offsets[at] = d_target = (-chunk.losses).exp() - 1
+        d_hidden[at] = torch.addmm(
+            d_target[:, None].to(hidden.dtype) * choice.target_weight[at], d_logits, choice.candidate_weight
+        )
+        d_candidates[chunk.group] += torch.mm(d_logits.t(), hidden[at])
+        d_offsets[chunk.group] += d_logits.sum(0, dtype=d_offsets.dtype)
+    return ChoiceGradients(losses, d_hidden, d_target_offsets, d_candidates, d_offsets)
+
+
 class _CrossEntropy(torch.autograd.Function):
-    """Loss and gradients in one pass over the logits."""
+    """The gradients are made with the losses, and wait for the one from above."""
 
     @staticmethod
     def forward(
@@ -119,27 +158,11 @@ class _CrossEntropy(torch.autograd.Function):
         targets: Tensor,
         weight: Tensor,
         bias: Tensor,  # noqa: ARG004  # its numbers are in the choice; here it is named for its gradient
-        choice: _Choice,
-        softmax: SoftmaxKernel,
+        choice: Choice,
+        differentiate: DifferentiateChoice,
     ) -> Tensor:
-        groups = len(hidden)
-        losses = choice.offsets.new_zeros(groups)
-        d_hidden = torch.empty_like(hidden)
-        d_target_offsets = torch.empty_like(choice.target_offsets)
-        # Of each group its own: what the gradient from above is, nobody knows yet.
-        d_candidates = choice.offsets.new_zeros(groups, *choice.candidate_weight.shape)
-        d_offsets = choice.offsets.new_zeros(groups, len(choice.offsets))
-        for chunk in choice.chunks(hidden, softmax):
-            at = chunk.group, chunk.positions
-            d_logits = chunk.probabilities  # of every candidate its own: none of them is right
-            losses[chunk.group] += chunk.losses.sum()
-            d_target_offsets[at] = d_target = (-chunk.losses).exp() - 1
-            d_hidden[at] = torch.addmm(
-                d_target[:, None].to(hidden.dtype) * choice.target_weight[at], d_logits, choice.candidate_weight
-            )
-            d_candidates[chunk.group] += torch.mm(d_logits.t(), hidden[at])
-            d_offsets[chunk.group] += d_logits.sum(0, dtype=d_offsets.dtype)
-        ctx.save_for_backward(hidden, targets, d_hidden, d_target_offsets, d_candidates, d_offsets)
+        losses, *gradients = differentiate(hidden, choice)
+        ctx.save_for_backward(hidden, targets, *gradients)
         ctx.classes, ctx.weight_shape = choice.classes, weight.shape
         return losses
 

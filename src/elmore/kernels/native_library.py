@@ -17,7 +17,7 @@ from torch import Tensor
 from elmore.kernels.torch_threads import native_threads
 
 LIBRARY = Path(__file__).with_name("_native.so")
-ABI_VERSION = 2  # of `native/kernels.cpp`
+ABI_VERSION = 3  # of `native/kernels.cpp`
 CELLS_AT_ONCE = 256  # of `native/kernels.h`
 
 BUILT_FOR = ("Linux", "x86_64")  # by `setup.py`
@@ -72,6 +72,96 @@ class Reading(ctypes.Structure):
         ("outputs", c_void_p),
         ("last_h", c_void_p),
         ("last_c", c_void_p),
+        ("gates", c_void_p),
+        ("cells", c_void_p),
+    ]
+
+
+class LstmGradients(ctypes.Structure):
+    """`ElmoreLstmGradients`."""
+
+    _fields_: ClassVar = [
+        ("directions", c_int64),
+        ("vector_dim", c_int64),
+        ("cell_dim", c_int64),
+        ("back_input", c_void_p),
+        ("back_recurrent", c_void_p),
+        ("back_projection", c_void_p),
+        ("cell_clip", c_float),
+        ("projection_clip", c_float),
+        ("steps", c_int64),
+        ("rows", c_int64),
+        ("lengths", POINTER(c_int64)),
+        ("inputs", c_void_p),
+        ("h", c_void_p),
+        ("outputs", c_void_p),
+        ("gates", c_void_p),
+        ("cells", c_void_p),
+        ("d_outputs", c_void_p),
+        ("d_inputs", c_void_p),
+        ("d_h", c_void_p),
+        ("d_c", c_void_p),
+        ("d_input", c_void_p),
+        ("d_recurrent", c_void_p),
+        ("d_bias", c_void_p),
+        ("d_projection", c_void_p),
+    ]
+
+
+class Product(ctypes.Structure):
+    """`ElmoreProduct`."""
+
+    _fields_: ClassVar = [
+        ("rows", c_int64),
+        ("depth", c_int64),
+        ("columns", c_int64),
+        ("left", c_void_p),
+        ("left_row_stride", c_int64),
+        ("left_depth_stride", c_int64),
+        ("right", c_void_p),
+        ("right_depth_stride", c_int64),
+        ("right_column_stride", c_int64),
+        ("out", c_void_p),
+        ("out_stride", c_int64),
+        ("adds", c_int32),
+    ]
+
+
+class HighwayParts(ctypes.Structure):
+    """`ElmoreHighway`."""
+
+    _fields_: ClassVar = [
+        ("rows", c_int64),
+        ("columns", c_int64),
+        ("x", c_void_p),
+        ("bias", c_void_p),
+        ("both", c_void_p),
+        ("out", c_void_p),
+        ("d_out", c_void_p),
+        ("d_x", c_void_p),
+        ("d_both", c_void_p),
+        ("d_bias", c_void_p),
+    ]
+
+
+class Softmax(ctypes.Structure):
+    """`ElmoreSoftmax`."""
+
+    _fields_: ClassVar = [
+        ("rows", c_int64),
+        ("vector_dim", c_int64),
+        ("candidates", c_int64),
+        ("hidden", c_void_p),
+        ("weights", c_void_p),
+        ("back_weights", c_void_p),
+        ("offsets", c_void_p),
+        ("target_logits", c_void_p),
+        ("target_columns", c_void_p),
+        ("highest", c_void_p),
+        ("sums", c_void_p),
+        ("d_hidden", c_void_p),
+        ("d_weights", c_void_p),
+        ("d_offsets", c_void_p),
     ]
 
 
@@ -113,8 +203,17 @@ class NativeLibrary:
             c_int, POINTER(Dense), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int,
         ]  # fmt: skip
         self._library.elmore_pool_characters.argtypes = [
-            POINTER(FilterTables), c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int,
+            POINTER(FilterTables), c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int,
         ]  # fmt: skip
+        self._library.elmore_pool_characters_backward.argtypes = [
+            POINTER(FilterTables), c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int,
+        ]  # fmt: skip
+        self._library.elmore_pool_characters_backward.restype = None
+        self._library.elmore_run_lstm_backward.argtypes = [POINTER(LstmGradients), c_int]
+        self._library.elmore_multiply.argtypes = [POINTER(Product), c_int]
+        self._library.elmore_run_softmax.argtypes = [POINTER(Softmax), c_int]
+        self._library.elmore_run_highway.argtypes = [POINTER(HighwayParts), c_int]
+        self._library.elmore_run_highway.restype = None
         self._lanes = {number: int(self._library.elmore_lanes(int(number))) for number in Number}
 
     def lanes(self, number: Number) -> int:
@@ -132,11 +231,44 @@ class NativeLibrary:
         if self._library.elmore_run_dense(number, layer, *rows, out.data_ptr(), out.stride(0), native_threads()):
             raise MemoryError("there is not enough memory to encode words")
 
-    def pool_characters(self, filters: FilterTables, characters: Tensor, out: Tensor) -> None:
-        """The activated responses of all filters, in the first columns of out, for characters (W, M)."""
-        words = (characters.data_ptr(), *characters.shape)
-        if self._library.elmore_pool_characters(filters, *words, out.data_ptr(), out.stride(0), native_threads()):
+    def pool_characters(
+        self, filters: FilterTables, characters: Tensor, out: Tensor, positions: Tensor | None = None
+    ) -> None:
+        """The activated responses of all filters, in the first columns of out, for characters (W, M).
+
+        With positions, of the shape of out, those are filled too, and the responses are not activated.
+        """
+        where = None if positions is None else positions.data_ptr()
+        words = (characters.data_ptr(), *characters.shape, out.data_ptr(), where, out.stride(0))
+        if self._library.elmore_pool_characters(filters, *words, native_threads()):
             raise IndexError(f"a word has a character beyond the {filters.characters} of the model's table")
+
+    def pool_characters_backward(
+        self, filters: FilterTables, characters: Tensor, d_pooled: Tensor, positions: Tensor, d_tables: Tensor
+    ) -> None:
+        """Add the gradients of responses to those of the tables."""
+        gradients = (d_pooled.data_ptr(), positions.data_ptr(), d_pooled.stride(0), d_tables.data_ptr())
+        words = (characters.data_ptr(), *characters.shape)
+        self._library.elmore_pool_characters_backward(filters, *words, *gradients, native_threads())
+
+    def run_lstm_backward(self, gradients: LstmGradients) -> None:
+        """Fill the gradients of a layer."""
+        if self._library.elmore_run_lstm_backward(gradients, native_threads()):
+            raise MemoryError("there is not enough memory for the gradients of an LSTM layer")
+
+    def multiply(self, product: Product) -> None:
+        """Make a product of two matrices."""
+        if self._library.elmore_multiply(product, native_threads()):
+            raise MemoryError("there is not enough memory to multiply")
+
+    def run_highway(self, parts: HighwayParts) -> None:
+        """The pointwise parts of a highway, forth or back."""
+        self._library.elmore_run_highway(parts, native_threads())
+
+    def run_softmax(self, softmax: Softmax) -> None:
+        """The softmax over candidates, and all its gradients."""
+        if self._library.elmore_run_softmax(softmax, native_threads()):
+            raise MemoryError("there is not enough memory for a softmax")
 
 
 @cache
@@ -163,3 +295,10 @@ def native_obstacle(number: Number) -> str | None:
         needs = {Number.FLOAT32: "AVX2", Number.BFLOAT16: "AVX-512 with BF16", Number.INT8: "AVX-512 with VNNI"}
         return f"this CPU has no {needs[number]}"
     return None
+
+
+def opened_native_library() -> NativeLibrary:
+    """The library, for kernels that were chosen because it is there."""
+    library = native_library()
+    assert isinstance(library, NativeLibrary)
+    return library

@@ -17,11 +17,10 @@ from elmore.errors import InputError
 from elmore.kernels.native_library import (
     CELLS_AT_ONCE,
     Lstm,
-    NativeLibrary,
     Number,
     Reading,
-    native_library,
     native_obstacle,
+    opened_native_library,
 )
 from elmore.kernels.native_packing import PackedMatrix, fill, pack, pack_bias, pack_gates, unpack, unpack_gates
 from elmore.kernels.recurrence import HiddenState, LstmMatrices, LstmWeights, Recurrence
@@ -48,7 +47,7 @@ def native_recurrence(number: Number) -> Recurrence:
 
 def prepare(weights: LstmWeights, dtype: torch.dtype, *, number: Number) -> PreparedLstm:  # noqa: ARG001
     """Pack the weights; the kernel's kind of number, and not that of the inputs, decides in which form."""
-    lanes = _library().lanes(number)
+    lanes = opened_native_library().lanes(number)
     directions, vector_dim, gates = weights.input.shape
     recurrent, own_input = (pack_gates(part, number, lanes) for part in (weights.recurrent, weights.input))
     projection = None if weights.projection is None else _pack_projection(weights.projection, number, lanes)
@@ -80,8 +79,10 @@ def recur(
     inputs: Tensor,  # (G, T, B, P)
     lengths: Sequence[int],
     state: HiddenState,
+    *,
+    kept: Sequence[Tensor] = (),
 ) -> tuple[Tensor, HiddenState]:
-    """Read every row to its own end; see `Recurrence`."""
+    """Read every row to its own end; see `Recurrence`. `kept`, gates and cells, is filled for a backward pass."""
     inputs, h, c = (part.float().contiguous() for part in (inputs, *state))
     outputs, last_h, last_c = torch.empty_like(inputs), torch.empty_like(h), torch.empty_like(c)
     _, steps, rows, _ = inputs.shape
@@ -89,18 +90,12 @@ def recur(
         steps,
         rows,
         (c_int64 * rows)(*lengths),
-        *(part.data_ptr() for part in (inputs, h, c, outputs, last_h, last_c)),
+        *(part.data_ptr() for part in (inputs, h, c, outputs, last_h, last_c, *kept)),
     )
-    _library().run_lstm(prepared.number, prepared.layer, reading)
+    opened_native_library().run_lstm(prepared.number, prepared.layer, reading)
     return outputs, (last_h, last_c)
 
 
 def _pack_projection(projection: Tensor, number: Number, lanes: int) -> PackedMatrix:  # (G, D, P)
     # As many rows as the gates have cells, which are filled up to whole vectors.
     return pack(fill(projection, 1, lanes), number, lanes, block=CELLS_AT_ONCE)
-
-
-def _library() -> NativeLibrary:
-    library = native_library()
-    assert isinstance(library, NativeLibrary)  # who prepared or chose this recurrence has asked
-    return library

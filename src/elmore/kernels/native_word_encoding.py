@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from elmore.errors import InputError
 from elmore.kernels.character_cnn import Filters
-from elmore.kernels.native_library import Dense, FilterTables, NativeLibrary, Number, native_library, native_obstacle
+from elmore.kernels.native_library import Dense, FilterTables, Number, native_obstacle, opened_native_library
 from elmore.kernels.native_packing import PackedMatrix, fill, pack, unpack
 from elmore.kernels.word_encoding import CharacterWeights, Linear, WordEncoderWeights, WordEncoding
 
@@ -84,7 +84,7 @@ def encode(prepared: PreparedWordEncoder, character_ids: Tensor | None, word_ids
         features.append(prepared.word_table.index_select(0, word_ids))
     if prepared.filters is not None:
         assert character_ids is not None
-        library, columns = _library(), prepared.filters.columns
+        library, columns = opened_native_library(), prepared.filters.columns
         # Rows of whole vectors, so that a highway can load them whole.
         rows = torch.zeros(len(character_ids), columns + -columns % 16)
         library.pool_characters(prepared.filters.filters, character_ids.contiguous(), rows)
@@ -98,12 +98,12 @@ def encode(prepared: PreparedWordEncoder, character_ids: Tensor | None, word_ids
         return x.contiguous()
     x = x if x.stride(1) == 1 else x.contiguous()
     vectors = torch.empty(len(x), prepared.projection.columns)
-    _library().run_dense(prepared.number, prepared.projection.layer, x, vectors)
+    opened_native_library().run_dense(prepared.number, prepared.projection.layer, x, vectors)
     return vectors
 
 
 def _prepare_filters(weights: CharacterWeights) -> PreparedFilters:
-    width = 4 * _library().lanes(Number.FLOAT32)
+    width = 4 * opened_native_library().lanes(Number.FLOAT32)
     tables, biases = _tables(weights.table.float(), weights.filters, width)
     widths, counts = zip(*((weight.shape[2], len(weight)) for weight, _ in weights.filters), strict=True)
     groups = len(widths)
@@ -129,13 +129,13 @@ def _tables(characters: Tensor, filters: Filters, width: int) -> tuple[Tensor, T
 
 def _prepare_dense(linear: Linear, number: Number) -> PreparedDense:
     weight, bias = linear
-    lanes = _library().lanes(number)
+    lanes = opened_native_library().lanes(number)
     matrix = pack(weight.t()[None], number, lanes)
     return _as_dense(matrix, pad(bias.float(), (0, -len(bias) % (4 * lanes))), weight, highway=False)
 
 
 def _prepare_highway(transform: Linear, gate: Linear, number: Number) -> PreparedDense:
-    lanes = _library().lanes(number)
+    lanes = opened_native_library().lanes(number)
     (weight, bias), size = transform, 2 * lanes
     # In a panel of four vectors two of the transform, then the same two of the gate.
     columns = [fill(one.t().float(), 1, size) for one in (weight, gate[0])]
@@ -146,7 +146,7 @@ def _prepare_highway(transform: Linear, gate: Linear, number: Number) -> Prepare
 
 def _unpack_highway(highway: PreparedDense) -> list[Tensor]:
     """The transform's matrix, and the gate's."""
-    matrix, size = highway.tensors[0], 2 * _library().lanes(Number.FLOAT32)
+    matrix, size = highway.tensors[0], 2 * opened_native_library().lanes(Number.FLOAT32)
     filled = highway.columns + -highway.columns % size
     both = unpack(matrix, highway.layer.depth, 2 * filled)[0].view(highway.layer.depth, -1, 2, size)
     return [both[:, :, part].flatten(1)[:, : highway.columns].t().contiguous() for part in (0, 1)]
@@ -158,9 +158,3 @@ def _as_dense(matrix: PackedMatrix, bias: Tensor, weight: Tensor, *, highway: bo
     return PreparedDense(
         Dense(depth, columns, matrix.pointers(), bias.data_ptr(), int(highway)), columns, (matrix, bias)
     )
-
-
-def _library() -> NativeLibrary:
-    library = native_library()
-    assert isinstance(library, NativeLibrary)  # who prepared or chose this encoding has asked
-    return library

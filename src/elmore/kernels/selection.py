@@ -7,7 +7,8 @@
     cuda-graphs      the loop of the LSTM captured as a CUDA graph: reading on a GPU, by name
     torch            the backward pass of the LSTM written out: training where nothing below fits
     cpu              the same, and the character CNN by words of one length at a time: training on a CPU
-    triton           the same, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
+    native-training  C++ for word encoder and LSTM, forth and back: training on a CPU in float32
+    triton           as torch, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
     triton-bfloat16  the same, with Triton kernels for the character CNN too: training on a GPU in bfloat16
 
 All of them give the same numbers, but for rounding, and the same gradients; tests hold each against the reference.
@@ -28,9 +29,15 @@ from elmore.kernels.autocast import compute_dtype
 from elmore.kernels.captured_reading import captured_recurrence
 from elmore.kernels.cell import TORCH_CELL
 from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_length, pool_by_product
+from elmore.kernels.cross_entropy import DifferentiateChoice
 from elmore.kernels.explicit_backward import recurrence_with
+from elmore.kernels.highway import HighwayKernel, run_highway
+from elmore.kernels.native_cross_entropy import differentiate_natively
+from elmore.kernels.native_highway import run_native_highway
 from elmore.kernels.native_library import Number, native_obstacle
+from elmore.kernels.native_max_pooling import pool_by_table
 from elmore.kernels.native_recurrence import native_recurrence
+from elmore.kernels.native_training_recurrence import native_training_recurrence
 from elmore.kernels.native_word_encoding import native_word_encoding
 from elmore.kernels.recurrence import Recurrence
 from elmore.kernels.softmax import SoftmaxKernel, softmax_
@@ -42,7 +49,17 @@ TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 NATIVE_NUMBERS = {"native": Number.FLOAT32, "native-bfloat16": Number.BFLOAT16, "native-int8": Number.INT8}
-KERNEL_NAMES = ("reference", *NATIVE_NUMBERS, "cuda-graphs", "torch", "cpu", "triton", "triton-bfloat16")
+NATIVE_NAMES = (*NATIVE_NUMBERS, "native-training")
+KERNEL_NAMES = (
+    "reference",
+    *NATIVE_NUMBERS,
+    "cuda-graphs",
+    "torch",
+    "cpu",
+    "native-training",
+    "triton",
+    "triton-bfloat16",
+)
 
 
 class Kernels(NamedTuple):
@@ -52,11 +69,13 @@ class Kernels(NamedTuple):
     recurrence: Recurrence
     pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
     softmax: SoftmaxKernel  # as in `softmax`
+    highway: HighwayKernel = run_highway  # as in `highway`
+    differentiate_choice: DifferentiateChoice | None = None  # for all of `cross_entropy`, and not its softmax alone
     word_encoding: WordEncoding | None = None  # for all of a word encoder, and not its character CNN alone
 
     def threads(self) -> AbstractContextManager[None]:
         """Around a pass: where the native kernels run, torch steps back."""
-        return torch_on_one_thread() if self.name in NATIVE_NUMBERS else nullcontext()
+        return torch_on_one_thread() if self.name in NATIVE_NAMES else nullcontext()
 
 
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:
@@ -67,6 +86,8 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
     """
     if name in NATIVE_NUMBERS and (device.type != "cpu" or dtype != torch.float32 or training):
         raise _refusal(name, "float32 on a CPU", device, dtype, training=training)
+    if name == "native-training" and (device.type != "cpu" or dtype != torch.float32):
+        raise InputError(f"the kernels {name!r} train float32 on a CPU; wanted were {dtype} on {device.type}")
     if name == "cuda-graphs" and (device.type != "cuda" or dtype not in TRITON_DTYPES or training):
         raise _refusal(name, "on a GPU", device, dtype, training=training)
     if name is not None:
@@ -76,6 +97,8 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
     if triton_runs_on(device, dtype):
         # In float32 the tiles of the character CNN's kernel would not fit into what a GPU has at hand.
         return kernels_named("triton-bfloat16" if dtype == torch.bfloat16 else "triton")
+    if native_runs_on(device, dtype):
+        return kernels_named("native-training")
     return kernels_named("cpu" if device.type == "cpu" else "torch")
 
 
@@ -135,11 +158,12 @@ def kernels_named(name: str) -> Kernels:
         case "native" | "native-bfloat16" | "native-int8":
             number = NATIVE_NUMBERS[name]
             encoding = native_word_encoding(number)
-            return Kernels(name, native_recurrence(number), pool_by_convolution, softmax_, encoding)
-        case "torch":
-            return Kernels(name, torch_recurrence, pool_by_convolution, softmax_)
-        case "cpu":
-            return Kernels(name, torch_recurrence, pool_by_length, softmax_)
+            return Kernels(name, native_recurrence(number), pool_by_convolution, softmax_, word_encoding=encoding)
+        case "torch" | "cpu":
+            return Kernels(name, torch_recurrence, pool_by_length if name == "cpu" else pool_by_convolution, softmax_)
+        case "native-training":
+            recurrence = native_training_recurrence()
+            return Kernels(name, recurrence, pool_by_table, softmax_, run_native_highway, differentiate_natively)
         case "triton" | "triton-bfloat16" | "cuda-graphs":
             if importlib.util.find_spec("triton") is None:
                 raise InputError(f"the kernels {name!r} need Triton, which torch brings along for NVIDIA GPUs on Linux")

@@ -63,5 +63,6 @@ class LanguageModel(nn.Module):
             self.softmax_bias,
             candidates,
             softmax=kernels.softmax,
+            differentiate=kernels.differentiate_choice,
         )
         return losses / targets[0].numel(), after.detach()

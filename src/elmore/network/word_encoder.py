@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.config import CharacterConfig, ModelConfig
+from elmore.kernels.highway import HighwayKernel, run_highway
 from elmore.kernels.selection import Kernels, kernels_for
 from elmore.kernels.word_encoding import CharacterWeights, WordEncoderWeights, WordEncoding
 from elmore.network.weight_versions import PreparingModule
@@ -28,9 +29,8 @@ class Highway(nn.Module):
         self.transform = nn.Linear(features, features)
         self.gate = nn.Linear(features, features)
 
-    def forward(self, x: Tensor) -> Tensor:  # (W, F) -> (W, F)
-        g = torch.sigmoid(self.gate(x))
-        return g * torch.relu(self.transform(x)) + (1 - g) * x
+    def forward(self, x: Tensor, *, kernel: HighwayKernel = run_highway) -> Tensor:  # (W, F) -> (W, F)
+        return kernel(x, _linear(self.transform), _linear(self.gate))
 
 
 class WordEncoder(PreparingModule):
@@ -126,7 +126,7 @@ class WordEncoder(PreparingModule):
         # In-word padding is a character like any other, as it was in training: nothing is masked.
         x = self.activation(kernels.pool_characters(characters, self.characters, self._filters()))
         for highway in self.highways:
-            x = highway(x)
+            x = highway(x, kernel=kernels.highway)
         return x
 
 

@@ -41,4 +41,14 @@ INLINE Vec tanh_of(Vec x) {
     return div(sub(splat(1.0f), e), add(splat(1.0f), e));
 }
 
+// The four gates activated, in place and where they are kept; and the cell that they make of the last.
+INLINE Vec next_cell_kept(Vec *gates, Vec c, float *kept) {
+    gates[0] = sigmoid(gates[0]);
+    gates[1] = tanh_of(gates[1]);
+    gates[2] = sigmoid(gates[2]);
+    gates[3] = sigmoid(gates[3]);
+    UNROLL for (int v = 0; v < 4; ++v) store(kept + v * LANES, gates[v]);
+    return fma(gates[2], c, mul(gates[0], gates[1]));
+}
+
 INLINE Vec relu(Vec x) { return at_least(splat(0.0f), x); }

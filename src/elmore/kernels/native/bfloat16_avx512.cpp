@@ -21,5 +21,6 @@ extern const Kernel BFLOAT16_AVX512 = {
     bfloat16_avx512::run_lstm,
     bfloat16_avx512::run_dense,
     nullptr,
+    {},
 };
 }

@@ -9,9 +9,39 @@ struct PoolingCall {
     int64_t words;
     int64_t length;
     float *out;
+    float *positions;  // where the largest responses are, for training; or null
     int64_t out_stride;
     int64_t next_chunk;
 };
+
+// Up to four vectors of filters of one width.
+struct FilterChunk {
+    int64_t width;
+    int64_t filters;
+    int64_t table;   // where its tables begin,
+    int64_t bias;    // its biases,
+    int64_t column;  // and its responses
+};
+
+// The chunk of a number; false beyond the last.
+INLINE bool find_chunk(const ElmoreFilters &filters, int64_t number, FilterChunk &chunk) {
+    const int64_t vectors = 4 * LANES;
+    int64_t table = 0, bias = 0, column = 0;
+    for (int64_t group = 0; group < filters.groups; ++group) {
+        const int64_t chunks = divided_up(filters.counts[group], vectors), width = filters.widths[group];
+        if (number < chunks) {
+            const int64_t first = number * vectors, left = filters.counts[group] - first;
+            chunk = {width, left < vectors ? left : vectors, table + number * width * filters.characters * vectors,
+                     bias + first, column + first};
+            return true;
+        }
+        number -= chunks;
+        table += chunks * width * filters.characters * vectors;
+        bias += chunks * vectors;
+        column += filters.counts[group];
+    }
+    return false;
+}
 
 // How many of a word's characters differ from all that follow: spans that begin later all see what the first of them saw.
 INLINE int64_t varied_length(const int64_t *characters, int64_t length) {
@@ -20,16 +50,21 @@ INLINE int64_t varied_length(const int64_t *characters, int64_t length) {
     return varied;
 }
 
-// The largest response of up to four vectors of filters over each word.
-inline void pool_chunk(const PoolingCall &call, int64_t width, const float *table, const float *bias, int64_t filters,
-                       int64_t column) {
-    const int64_t rows = call.filters.characters, vectors = 4 * LANES;
+// The largest response of up to four vectors of filters over each word, and where POSITIONS, which of them it is: then
+// before any activation.
+template <bool POSITIONS>
+inline void pool_chunk(const PoolingCall &call, const FilterChunk &chunk) {
+    const int64_t rows = call.filters.characters, vectors = 4 * LANES, width = chunk.width;
+    const float *table = call.filters.tables + chunk.table, *bias = call.filters.bias + chunk.bias;
     for (int64_t word = 0; word < call.words; ++word) {
         const int64_t *characters = call.characters + word * call.length;
         int64_t last = varied_length(characters, call.length);
         if (last > call.length - width) last = call.length - width;
-        Vec best[4];
-        UNROLL for (int v = 0; v < 4; ++v) best[v] = splat(-__builtin_inff());
+        Vec best[4], positions[4];
+        UNROLL for (int v = 0; v < 4; ++v) {
+            best[v] = splat(-__builtin_inff());
+            positions[v] = splat(0.0f);
+        }
         for (int64_t position = 0; position <= last; ++position) {
             const float *row = table + characters[position] * vectors;
             Vec sums[4];
@@ -38,13 +73,24 @@ inline void pool_chunk(const PoolingCall &call, int64_t width, const float *tabl
                 row = table + (place * rows + characters[position + place]) * vectors;
                 UNROLL for (int v = 0; v < 4; ++v) sums[v] = add(sums[v], load(row + v * LANES));
             }
-            UNROLL for (int v = 0; v < 4; ++v) best[v] = at_least(best[v], sums[v]);
+            // As float32, so that vectors of them go along with the responses; no word has millions of characters.
+            const Vec here = splat(static_cast<float>(position));
+            UNROLL for (int v = 0; v < 4; ++v) {
+                if constexpr (POSITIONS) positions[v] = where_larger(sums[v], best[v], here, positions[v]);
+                best[v] = at_least(best[v], sums[v]);
+            }
         }
-        float *to = call.out + word * call.out_stride + column;
+        const int64_t place = word * call.out_stride + chunk.column;
         UNROLL for (int v = 0; v < 4; ++v) {
-            if (v * LANES >= filters) break;
+            const int64_t count = chunk.filters - v * LANES;
+            if (count <= 0) break;
             const Vec response = add(best[v], load(bias + v * LANES));
-            store_some(to + v * LANES, call.filters.tanh ? tanh_of(response) : relu(response), filters - v * LANES);
+            if constexpr (POSITIONS) {
+                store_some(call.out + place + v * LANES, response, count);
+                store_some(call.positions + place + v * LANES, positions[v], count);
+            } else {
+                store_some(call.out + place + v * LANES, call.filters.tanh ? tanh_of(response) : relu(response), count);
+            }
         }
     }
 }
@@ -53,32 +99,22 @@ inline void pool_chunk(const PoolingCall &call, int64_t width, const float *tabl
 // over all words.
 inline void pool_chunks(void *context, int) {
     PoolingCall &call = *static_cast<PoolingCall *>(context);
-    const ElmoreFilters &filters = call.filters;
-    const int64_t vectors = 4 * LANES;
     for (;;) {
-        int64_t chunk = __atomic_fetch_add(&call.next_chunk, 1, __ATOMIC_RELAXED);
-        const float *table = filters.tables, *bias = filters.bias;
-        int64_t column = 0, group = 0;
-        for (; group < filters.groups; ++group) {
-            const int64_t chunks = divided_up(filters.counts[group], vectors);
-            if (chunk < chunks) break;
-            chunk -= chunks;
-            table += chunks * filters.widths[group] * filters.characters * vectors;
-            bias += chunks * vectors;
-            column += filters.counts[group];
-        }
-        if (group == filters.groups) return;
-        const int64_t width = filters.widths[group], first = chunk * vectors;
-        pool_chunk(call, width, table + chunk * width * filters.characters * vectors, bias + first,
-                   filters.counts[group] - first, column + first);
+        const int64_t number = __atomic_fetch_add(&call.next_chunk, 1, __ATOMIC_RELAXED);
+        FilterChunk chunk{};
+        if (!find_chunk(call.filters, number, chunk)) return;
+        if (call.positions)
+            pool_chunk<true>(call, chunk);
+        else
+            pool_chunk<false>(call, chunk);
     }
 }
 
 inline int pool_characters(const ElmoreFilters &filters, const int64_t *characters, int64_t words, int64_t length,
-                           float *out, int64_t out_stride, int threads) {
+                           float *out, float *positions, int64_t out_stride, int threads) {
     for (int64_t place = 0; place < words * length; ++place)
         if (characters[place] < 0 || characters[place] >= filters.characters) return 2;
-    PoolingCall call{filters, characters, words, length, out, out_stride, 0};
+    PoolingCall call{filters, characters, words, length, out, positions, out_stride, 0};
     run_on_threads(threads, pool_chunks, &call);
     return 0;
 }

@@ -13,6 +13,11 @@ namespace elmore::float32_avx2 {
 #include "lstm_pieces.h"
 #include "dense.h"
 #include "character_cnn.h"
+#include "character_cnn_backward.h"
+#include "products.h"
+#include "lstm_backward.h"
+#include "highway_training.h"
+#include "softmax_training.h"
 }  // namespace elmore::float32_avx2
 
 namespace elmore {
@@ -21,5 +26,7 @@ extern const Kernel FLOAT32_AVX2 = {
     float32_avx2::run_lstm,
     float32_avx2::run_dense,
     float32_avx2::pool_characters,
+    {float32_avx2::run_lstm_backward, float32_avx2::run_product, float32_avx2::run_highway,
+     float32_avx2::pool_characters_backward, float32_avx2::run_softmax},
 };
 }

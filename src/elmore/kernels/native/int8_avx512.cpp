@@ -16,5 +16,5 @@ namespace elmore::int8_avx512 {
 }  // namespace elmore::int8_avx512
 
 namespace elmore {
-extern const Kernel INT8_AVX512 = {int8_avx512::LANES, int8_avx512::run_lstm, int8_avx512::run_dense, nullptr};
+extern const Kernel INT8_AVX512 = {int8_avx512::LANES, int8_avx512::run_lstm, int8_avx512::run_dense, nullptr, {}};
 }

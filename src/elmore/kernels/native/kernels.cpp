@@ -37,7 +37,7 @@ const Kernel *kernel_for(int number) {
 
 extern "C" {
 
-int elmore_abi_version(void) { return 2; }
+int elmore_abi_version(void) { return 3; }
 
 int elmore_lanes(int number) {
     const elmore::Kernel *kernel = elmore::kernel_for(number);
@@ -45,9 +45,29 @@ int elmore_lanes(int number) {
 }
 
 int elmore_pool_characters(const ElmoreFilters *filters, const int64_t *characters, int64_t words, int64_t length,
-                           float *out, int64_t out_stride, int threads) {
+                           float *out, float *positions, int64_t out_stride, int threads) {
     return elmore::kernel_for(ELMORE_FLOAT32)
-        ->pool_characters(*filters, characters, words, length, out, out_stride, threads < 1 ? 1 : threads);
+        ->pool_characters(*filters, characters, words, length, out, positions, out_stride, threads < 1 ? 1 : threads);
+}
+
+void elmore_pool_characters_backward(const ElmoreFilters *filters, const int64_t *characters, int64_t words,
+                                     int64_t length, const float *d_pooled, const float *positions, int64_t stride,
+                                     float *d_tables, int threads) {
+    elmore::kernel_for(ELMORE_FLOAT32)
+        ->training.pool_characters_backward(*filters, characters, words, length, d_pooled, positions, stride, d_tables,
+                                            threads < 1 ? 1 : threads);
+}
+
+int elmore_run_lstm_backward(const ElmoreLstmGradients *gradients, int threads) {
+    return elmore::kernel_for(ELMORE_FLOAT32)->training.run_lstm_backward(*gradients, threads < 1 ? 1 : threads);
+}
+
+int elmore_multiply(const ElmoreProduct *product, int threads) {
+    return elmore::kernel_for(ELMORE_FLOAT32)->training.multiply(*product, threads < 1 ? 1 : threads);
+}
+
+void elmore_run_highway(const ElmoreHighway *highway, int threads) {
+    elmore::kernel_for(ELMORE_FLOAT32)->training.run_highway(*highway, threads < 1 ? 1 : threads);
 }
 
 int elmore_run_dense(int number, const ElmoreDense *layer, const float *x, int64_t x_stride, int64_t rows, float *out,
@@ -57,5 +77,9 @@ int elmore_run_dense(int number, const ElmoreDense *layer, const float *x, int64
 
 int elmore_run_lstm(int number, const ElmoreLstm *layer, const ElmoreReading *reading, int threads) {
     return elmore::kernel_for(number)->run_lstm(*layer, *reading, threads < 1 ? 1 : threads);
+}
+
+int elmore_run_softmax(const ElmoreSoftmax *softmax, int threads) {
+    return elmore::kernel_for(ELMORE_FLOAT32)->training.run_softmax(*softmax, threads < 1 ? 1 : threads);
 }
 }

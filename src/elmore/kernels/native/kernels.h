@@ -51,6 +51,70 @@ struct ElmoreReading {
     float *outputs;          // (directions, steps, rows, vector_dim), zero beyond a row's end
     float *last_h;           // (directions, rows, vector_dim)
     float *last_c;           // (directions, rows, cell_dim)
+    // What the backward pass needs, in training with float32; else null. Cells are filled up to whole vectors.
+    float *gates;  // (directions, panels, steps, rows, 4 vectors) activated
+    float *cells;  // (directions, steps + 1, rows, cells) before the first step and after each
+};
+
+// The backward pass of a layer, in float32. Matrices are packed the other way round, and so are their gradients, which are
+// added to what is there. A panel of gates holds i, j, f and o of one vector of cells.
+struct ElmoreLstmGradients {
+    int64_t directions;
+    int64_t vector_dim;
+    int64_t cell_dim;
+    const float *back_input;       // 4 cells (as in the panels of gates) x vector_dim
+    const float *back_recurrent;   // the same
+    const float *back_projection;  // vector_dim x cells; null without a projection
+    float cell_clip;
+    float projection_clip;
+    // What was read, and what was kept of it; as in `ElmoreReading`.
+    int64_t steps;
+    int64_t rows;
+    const int64_t *lengths;
+    const float *inputs;
+    const float *h;
+    const float *outputs;
+    const float *gates;
+    const float *cells;
+    const float *d_outputs;  // as the outputs; null where they have no gradient
+    float *d_inputs;         // as the inputs; null where nobody wants it
+    float *d_h;              // (directions, rows, vector_dim) of the last state, and then of the first
+    float *d_c;              // (directions, rows, cells filled up) the same
+    float *d_input;          // (directions, panels, vector_dim, 4 vectors); null, as are the rest, for frozen weights
+    float *d_recurrent;      // the same
+    float *d_bias;           // (directions, panels, 4 vectors)
+    float *d_projection;     // (directions, cells / 4 vectors, vector_dim, 4 vectors)
+};
+
+// out (rows, columns) = left (rows, depth) @ right (depth, columns), or that added to what is there. Depth is not 0; it is
+// fast where of the two strides of a matrix one is 1.
+struct ElmoreProduct {
+    int64_t rows;
+    int64_t depth;
+    int64_t columns;
+    const float *left;
+    int64_t left_row_stride;
+    int64_t left_depth_stride;
+    const float *right;
+    int64_t right_depth_stride;
+    int64_t right_column_stride;
+    float *out;
+    int64_t out_stride;
+    int32_t adds;
+};
+
+// The pointwise parts of a highway in training: without `d_bias` forth, with it back. All lie without gaps.
+struct ElmoreHighway {
+    int64_t rows;
+    int64_t columns;
+    const float *x;     // (rows, columns)
+    const float *bias;  // (2, columns) of transform and gate
+    float *both;        // (rows, 2, columns) forth the products of transform and gate, which are activated in place
+    float *out;         // (rows, columns)
+    const float *d_out;
+    float *d_x;     // (rows, columns) what goes past the products
+    float *d_both;  // (rows, 2, columns)
+    float *d_bias;  // (2, columns)
 };
 
 // A dense layer, or a highway: there a panel's columns are two vectors of the transform and the same two of the gate.
@@ -74,16 +138,40 @@ struct ElmoreFilters {
     int32_t tanh;       // the activation: tanh, or relu
 };
 
+// The softmax over candidates beside a target of each row, forth and back at once.
+struct ElmoreSoftmax {
+    int64_t rows;
+    int64_t vector_dim;
+    int64_t candidates;
+    const float *hidden;            // (rows, vector_dim)
+    const float *weights;           // vector_dim x candidates, packed
+    const float *back_weights;      // candidates (filled up to whole panels) x vector_dim, packed
+    const float *offsets;           // of the candidates, filled up to whole panels with minus infinity
+    const float *target_logits;     // (rows)
+    const int64_t *target_columns;  // (rows) the candidate that is the target again, and gets nothing; or none of them
+    float *highest;                 // (rows) the largest logit,
+    float *sums;                    // (rows) and the sum of the exponentials of all, less that
+    float *d_hidden;                // (rows, vector_dim) by the candidates
+    float *d_weights;               // vector_dim x candidates, packed; added to what is there
+    float *d_offsets;               // as the offsets; added
+};
+
 // Changes whenever anything in this file does, so that a library of another time is not called.
 ELMORE_DOOR int elmore_abi_version(void);
 
 // How many float32 a vector of this machine holds for a kind of number; 0 where it cannot be computed here.
 ELMORE_DOOR int elmore_lanes(int number);
 
-// (words, filters) the largest response of each filter over each word of `length` characters, biased and activated.
-// 0, or 2 where a character is none of the table's.
+// (words, filters) the largest response of each filter over each word of `length` characters, biased and activated. Where
+// `positions` is given, for training, not activated, and with the positions at which they were found, as numbers of the
+// same kind. 0, or 2 where a character is none of the table's.
 ELMORE_DOOR int elmore_pool_characters(const ElmoreFilters *filters, const int64_t *characters, int64_t words,
-                                       int64_t length, float *out, int64_t out_stride, int threads);
+                                       int64_t length, float *out, float *positions, int64_t out_stride, int threads);
+
+// Add the gradients of responses (words, filters) to those of the tables, which lie as the tables do.
+ELMORE_DOOR void elmore_pool_characters_backward(const ElmoreFilters *filters, const int64_t *characters, int64_t words,
+                                                 int64_t length, const float *d_pooled, const float *positions,
+                                                 int64_t stride, float *d_tables, int threads);
 
 // Rows through a dense layer or a highway, whose rows x are filled up to whole vectors. 0, or 1 where memory ran out.
 ELMORE_DOOR int elmore_run_dense(int number, const ElmoreDense *layer, const float *x, int64_t x_stride, int64_t rows,
@@ -91,4 +179,15 @@ ELMORE_DOOR int elmore_run_dense(int number, const ElmoreDense *layer, const flo
 
 // Read every row to its own end. 0, or 1 where memory ran out.
 ELMORE_DOOR int elmore_run_lstm(int number, const ElmoreLstm *layer, const ElmoreReading *reading, int threads);
+
+// The backward pass. 0, or 1 where memory ran out.
+ELMORE_DOOR int elmore_run_lstm_backward(const ElmoreLstmGradients *gradients, int threads);
+
+// A product. 0, or 1 where memory ran out.
+ELMORE_DOOR int elmore_multiply(const ElmoreProduct *product, int threads);
+
+ELMORE_DOOR void elmore_run_highway(const ElmoreHighway *highway, int threads);
+
+// 0, or 1 where memory ran out.
+ELMORE_DOOR int elmore_run_softmax(const ElmoreSoftmax *softmax, int threads);
 }

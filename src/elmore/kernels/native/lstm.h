@@ -81,15 +81,15 @@ class LstmRun {
                 convert_inputs(piece, chunk, own);
                 if (chunk.hoisted) multiply_inputs(piece, chunk, own, first_block, end_block);
             }
-            const int64_t row_in_chunk = rows_between(piece, chunk.start, step);
+            const Step now{step, rows, chunk, rows_between(piece, chunk.start, step)};
             if (team == 1) {
                 for (int64_t block = 0; block < blocks_; ++block) {
-                    update_cells(piece, block, 0, first_block, rows, chunk, row_in_chunk, shared, own);
+                    update_cells(piece, block, 0, first_block, now, shared, own);
                     project(piece, block, 0, rows, 0, columns_ / (4 * LANES), shared);
                 }
             } else {
                 for (int64_t block = first_block; block < end_block; ++block)
-                    update_cells(piece, block, block, first_block, rows, chunk, row_in_chunk, shared, own);
+                    update_cells(piece, block, block, first_block, now, shared, own);
                 barrier->wait();
                 const int64_t panels = columns_ / (4 * LANES);
                 for (int64_t block = 0; block < blocks_; ++block)
@@ -109,6 +109,12 @@ class LstmRun {
         int64_t start, end;
         int64_t rows;  // of all its steps
         bool hoisted;
+    };
+    struct Step {
+        int64_t number;
+        int64_t rows;  // that have not ended
+        const Chunk &chunk;
+        int64_t row_in_chunk;
     };
     static constexpr int64_t ROWS_HOISTED = 96;  // at once
     static constexpr int64_t MANY_ROWS = 24;
@@ -149,12 +155,24 @@ class LstmRun {
         return reading_.outputs + place * vector_dim_;
     }
 
+    // What training keeps of a row: its cells before the first step and after each, and the gates of a panel.
+    float *kept_cells(const Piece &piece, int64_t step, int64_t row) const {
+        const int64_t place = (piece.direction * (reading_.steps + 1) + step) * reading_.rows + piece.first_row + row;
+        return reading_.cells + place * cells_;
+    }
+
+    float *kept_gates(const Piece &piece, int64_t panel, int64_t step, int64_t row) const {
+        const int64_t block = (piece.direction * (cells_ / LANES) + panel) * reading_.steps + step;
+        return reading_.gates + (block * reading_.rows + piece.first_row + row) * 4 * LANES;
+    }
+
     void start_cells(const Piece &piece, float *cells) const {
         for (int64_t row = 0; row < piece.rows; ++row) {
             const int64_t place = piece.direction * reading_.rows + piece.first_row + row;
             float *to = cells + row * cells_;
             __builtin_memcpy(to, reading_.c + place * layer_.cell_dim, layer_.cell_dim * sizeof(float));
             for (int64_t cell = layer_.cell_dim; cell < cells_; ++cell) to[cell] = 0.0f;
+            if (reading_.cells) __builtin_memcpy(kept_cells(piece, 0, row), to, cells_ * sizeof(float));
         }
     }
 
@@ -225,8 +243,9 @@ class LstmRun {
     }
 
     // c and m of a block of cells. `slot` is where m goes; products of hoisted inputs begin with `own_block`.
-    void update_cells(const Piece &piece, int64_t block, int64_t slot, int64_t own_block, int64_t rows,
-                      const Chunk &chunk, int64_t row_in_chunk, SharedState &shared, OwnState &own) const {
+    void update_cells(const Piece &piece, int64_t block, int64_t slot, int64_t own_block, const Step &now,
+                      SharedState &shared, OwnState &own) const {
+        const Chunk &chunk = now.chunk;
         const Rows h_rows{own.h_rows.data(), stride_, own.h_scales.data()};
         float *m = shared.m.data() + slot * piece.rows * M_STRIDE;
         Element *m_rows = shared.m_rows.data() + slot * piece.rows * M_STRIDE;
@@ -234,20 +253,28 @@ class LstmRun {
         for (int64_t panel = first_panel(block); panel < end_panel(block); ++panel) {
             const float *products = own.products.data();
             if (chunk.hoisted)
-                products += ((panel - first_panel(own_block)) * chunk.rows + row_in_chunk) * 4 * LANES;
+                products += ((panel - first_panel(own_block)) * chunk.rows + now.row_in_chunk) * 4 * LANES;
             else
                 multiply_inputs_by_panel(piece, panel, chunk, own.products.data(), own);
             const Panel weights = gate_panel(layer_.recurrent, piece, panel);
             float *cells = shared.cells.data() + panel * LANES;
             float *m_column = m + (panel - first_panel(block)) * LANES;
             const float clip = layer_.cell_clip;
-            for_each_tile(rows, [&](auto height, int64_t first) INLINE_LAMBDA {
+            for_each_tile(now.rows, [&](auto height, int64_t first) INLINE_LAMBDA {
                 const float *start = products + first * 4 * LANES;
                 multiply<decltype(height)::value>(
                     h_rows.from(first), weights, groups_,
                     [&](int r, int v) INLINE_LAMBDA { return load(start + (r * 4 + v) * LANES); },
                     [&](int r, Vec *gates) INLINE_LAMBDA {
                         float *cell = cells + (first + r) * cells_;
+                        if (reading_.gates) {
+                            float *kept = kept_gates(piece, panel, now.number, first + r);
+                            const Vec c = bounded(next_cell_kept(gates, load(cell), kept), clip);
+                            store(cell, c);
+                            store(kept_cells(piece, now.number + 1, first + r) + panel * LANES, c);
+                            store(m_column + (first + r) * M_STRIDE, mul(gates[3], tanh_of(c)));
+                            return;
+                        }
                         const Vec c = bounded(next_cell(gates[0], gates[1], gates[2], load(cell)), clip);
                         store(cell, c);
                         store(m_column + (first + r) * M_STRIDE, sigmoid_times_tanh(gates[3], c));
@@ -256,7 +283,7 @@ class LstmRun {
         }
         if constexpr (!std::is_same_v<Element, float>) {
             const int64_t count = (end_panel(block) - first_panel(block)) * LANES;
-            for (int64_t row = 0; row < rows; ++row)
+            for (int64_t row = 0; row < now.rows; ++row)
                 shared.m_scales.data()[slot * piece.rows + row] =
                     convert_row(m + row * M_STRIDE, count, m_rows + row * M_STRIDE);
         }
