@@ -67,7 +67,7 @@ class _Recurrence(torch.autograd.Function):
         c: Tensor,  # (G, B, D)
         *weights: Tensor | None,  # as in `LstmWeights`
     ) -> tuple[Tensor, Tensor, Tensor]:
-        layer = LstmWeights(*weights, reading.clips)  # type: ignore[arg-type]
+        layer = LstmWeights(*weights, reading.clips)  # type: ignore[arg-type,call-arg]
         prepared = native_recurrence.prepare(layer, torch.float32, number=Number.FLOAT32)
         inputs, h, c = (part.contiguous() for part in (inputs, h, c))
         kept = _room_for_what_is_kept(inputs, c)
