@@ -3,10 +3,10 @@
     python benchmarks/pretrain_cpu.py PREPARED --bilm-tf CHECKOUT --tensorflow-python PYTHON [--rounds 5] [--steps 3]
 
 CHECKOUT is a plain checkout of github.com/allenai/bilm-tf; PYTHON an interpreter with tensorflow-cpu and tf_keras. Both
-programs stay up and take turns, some steps each, so that what else the machine does slows down both. They read the
-same windows of a prepared corpus, with Adagrad and the original's rate, clip and dropout. Each does so in its own way:
-bilm-tf reads the characters of every token, Elmore those of every distinct word of a window, in float32 as bilm-tf
-does, and in bfloat16.
+programs stay up and take turns, some steps each, so that what else the machine does slows down both; on a busy machine
+the processor time of a step says more. They read the same windows of a prepared corpus, with Adagrad and the original's
+rate, clip and dropout. Each does so in its own way: bilm-tf reads the characters of every token, Elmore those of every
+distinct word of a window, in float32 as bilm-tf does, and in bfloat16.
 
 Prints a table, and appends a JSON line to benchmarks/results/pretrain_cpu.jsonl.
 """
@@ -69,6 +69,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         theirs = [str(arguments.tensorflow_python), str(HERE / "pretrain_cpu_bilm_tf.py"), str(arguments.bilm_tf), name]
         rates: dict[str, list[float]] = {BILM_TF: [], **{f"elmore, {precision}": [] for precision in PRECISIONS}}
         losses: dict[str, list[float]] = {who: [] for who in rates}
+        processor_seconds: dict[str, list[float]] = {who: [] for who in rates}
         with ExitStack() as up:
             commands = [theirs, *([*ours, precision] for precision in PRECISIONS)]
             programs = {
@@ -81,6 +82,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                     answer = program.take(arguments.steps)
                     rates[who].append(plan.tokens * arguments.steps / answer["seconds"])
                     losses[who].append(round(answer["loss"], 3))
+                    processor_seconds[who].append(round(answer["processor_seconds"] / arguments.steps, 3))
             tensorflow = programs[BILM_TF].versions["tensorflow"]
     medians = {who: round(median(several)) for who, several in rates.items()}
     return {
@@ -90,6 +92,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             who: round(median(several) / median(rates[BILM_TF]), 2) for who, several in rates.items() if who != BILM_TF
         },
         "each_round": {who: [round(rate) for rate in several] for who, several in rates.items()},
+        "processor_seconds_per_step": processor_seconds,
         "losses": losses,
         "rounds": arguments.rounds,
         "steps_per_round": arguments.steps,
@@ -157,9 +160,11 @@ def peer_options(classes: int, threads: int) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     lines = ["| program | tokens/s, median | slowest and fastest round |", "|---|--:|--:|"]
+    processor = result["processor_seconds_per_step"]
     for who, rate in result["tokens_per_second"].items():
         rounds = result["each_round"][who]
         lines.append(f"| {who} | {rate:,} | {min(rounds):,} to {max(rounds):,} |")
+    lines += [f"\n{who}: {median(several):.2f} s of processor time a step" for who, several in processor.items()]
     lines += [f"\n{who}: {ratio} times as fast as {BILM_TF}" for who, ratio in result["ratio"].items()]
     return "\n".join(lines)
 

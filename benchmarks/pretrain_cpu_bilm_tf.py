@@ -72,11 +72,13 @@ class WindowsOnRequest:
         number = 0
         self._answer(ready=True)
         for line in self._requests:
-            began = time.perf_counter()
+            began, processor = time.perf_counter(), time.process_time()
             for _ in range(int(line)):
                 yield self._batch(number)
                 number += 1
-            self._answer(seconds=time.perf_counter() - began, loss=float(np.log(PerplexityKept.last)))
+            processor = time.process_time() - processor
+            loss = float(np.log(PerplexityKept.last))
+            self._answer(seconds=time.perf_counter() - began, processor_seconds=processor, loss=loss)
 
     def _batch(self, number: int) -> dict[str, NDArray[Any]]:
         batch = {}

@@ -32,10 +32,11 @@ def main(prepared: Path, threads: int, precision: str) -> None:
     _answer(ready=True)
     done = 0
     for line in sys.stdin:
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.process_time()
         *_, last = training.train(done, done + int(line))
         done = last.number
-        _answer(seconds=time.perf_counter() - began, loss=last.loss)
+        processor = time.process_time() - processor
+        _answer(seconds=time.perf_counter() - began, processor_seconds=processor, loss=last.loss)
 
 
 def _answer(**values: object) -> None:

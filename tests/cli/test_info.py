@@ -79,8 +79,8 @@ def test_a_pair_is_described_by_its_two_files(elmore, fixtures: Path) -> None:
 def test_the_machine_is_described_on_request(elmore) -> None:
     ended = elmore("info", "--system")
     assert {"elmore", "python", "torch", "threads", "devices", "kernels"} <= facts(ended.out).keys()
-    reading = "reference" if native_obstacle(Number.FLOAT32) else "native"
-    assert facts(ended.out)["kernels"].startswith(f"on cpu {reading} for reading, cpu for training in float32")
+    reading, training = ("reference", "cpu") if native_obstacle(Number.FLOAT32) else ("native", "native-training")
+    assert facts(ended.out)["kernels"].startswith(f"on cpu {reading} for reading, {training} for training in float32")
     told = json.loads(elmore("info", "--system", "--json").out)
     assert told["threads"] >= 1
     assert told["kernels"]["cpu"] == describe_kernels(torch.device("cpu"))

@@ -65,14 +65,15 @@ class _Recurrence(torch.autograd.Function):
         inputs: Tensor,
         h: Tensor,  # (G, B, P)
         c: Tensor,  # (G, B, D)
-        *weights: Tensor | None,  # as in `LstmWeights`
+        *weights: Any,  # the tensors of `LstmWeights`
     ) -> tuple[Tensor, Tensor, Tensor]:
-        layer = LstmWeights(*weights, reading.clips)  # type: ignore[arg-type,call-arg]
+        own_input, recurrent, bias, projection = weights
+        layer = LstmWeights(own_input, recurrent, bias, projection, reading.clips)
         prepared = native_recurrence.prepare(layer, torch.float32, number=Number.FLOAT32)
         inputs, h, c = (part.contiguous() for part in (inputs, h, c))
         kept = _room_for_what_is_kept(inputs, c)
         outputs, after = native_recurrence.recur(prepared, inputs, reading.lengths, (h, c), kept=kept)
-        ctx.save_for_backward(inputs, h, outputs, *kept, layer.input, layer.recurrent, layer.projection)
+        ctx.save_for_backward(inputs, h, outputs, *kept, own_input, recurrent, projection)
         ctx.reading = reading
         ctx.set_materialize_grads(False)
         return outputs, *after

@@ -81,7 +81,7 @@ class Kernels(NamedTuple):
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, name: str | None = None) -> Kernels:
     """The kernels for a pass on a device, with numbers of a kind; those of a name, if one is given.
 
-    >>> choose_kernels(torch.device("cpu"), torch.float32, training=True).name
+    >>> choose_kernels(torch.device("cpu"), torch.bfloat16, training=True).name
     'cpu'
     """
     if name in NATIVE_NUMBERS and (device.type != "cpu" or dtype != torch.float32 or training):
@@ -116,7 +116,7 @@ def kernels_for(x: Tensor, parameters: Iterable[Tensor], *, name: str | None = N
 def describe_kernels(device: torch.device) -> dict[str, str]:
     """For each use on a device the name of the kernels.
 
-    >>> describe_kernels(torch.device("cpu"))["training in float32"]
+    >>> describe_kernels(torch.device("cpu"))["training in bfloat16"]
     'cpu'
     """
     uses = {

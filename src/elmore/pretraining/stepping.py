@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmore.kernels.cross_entropy import Candidates
+from elmore.kernels.selection import Kernels, choose_kernels
 from elmore.network.language_model import LanguageModel
 from elmore.network.state import State
 from elmore.pretraining.recipe import Training
@@ -121,10 +122,16 @@ class Stepper:
         packed = _packed(window, words=shape.words)
         if not graphed:
             self.model.zero_grad()
-            return self._pass(torch.from_numpy(packed).to(self.device), shape)
+            # Also on the way back, torch stays out of the way of native kernels: little is left for it to do.
+            with self._kernels().threads():
+                return self._pass(torch.from_numpy(packed).to(self.device), shape)
         if shape not in self._graphs:
             self._graphs[shape] = _Graph(self, packed, shape)
         return self._graphs[shape].replay(packed)
+
+    def _kernels(self) -> Kernels:
+        dtype, name = getattr(torch, self.training.precision), self.model.network.kernel_name
+        return choose_kernels(self.device, dtype, training=True, name=name)
 
     def _shape(self, window: Window, *, block: int) -> "_Shape":
         words = -(-len(window.types) // block) * block
