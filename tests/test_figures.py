@@ -31,6 +31,7 @@ SHARED = (
     "quiet_machine.py",
     "task_comparison_figures.py",
     "tasks_figures.py",
+    "tasks_rates.py",
     "tokenizer_figures.py",
     "waiting_program.py",
     "word_senses_figures.py",
