@@ -263,6 +263,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,
     ("docs/tasks.md", "training-speed"): tasks_figures.training,
+    ("docs/tasks.md", "prediction-rates"): tasks_figures.rates,
     ("docs/tasks.md", "prediction-speed"): tasks_figures.prediction,
     ("experiments/elmore-en/README.md", "epochs"): epochs,
     ("experiments/elmore-en/README.md", "texts"): texts,
@@ -460,7 +461,6 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "Adagrad, {} rows, {} of {} classes, {} threads; medians of {} rounds",
     ): cpu_training,
     ("docs/pretraining.md", "Of the {} places of both directions {} hold distinct words"): distinct_words,
-    ("docs/tasks.md", "Medians of {} rounds of {} batches on a CPU"): tasks_figures.training_sizes,
     (
         "docs/tasks.md",
         "{} sentences of WikiNEuRal, {} tokens, medians of {} rounds in turns",

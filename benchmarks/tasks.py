@@ -1,6 +1,7 @@
-"""How fast tasks are: an epoch of training with ELMo and without, and names found in text, beside flair.
+"""How fast tasks are: an epoch of training with ELMo and without, predictions, and names found in text, beside flair.
 
-    python benchmarks/tasks.py training [--device cpu] [--tasks ner sentiment pos] [--rounds 7] [--steps 12]
+    python benchmarks/tasks.py training [--device cpu] [--tasks ner squad srl …] [--rounds 7] [--steps 12]
+    python benchmarks/tasks.py rates [--tasks ner squad srl …] [--rounds 3] [--examples 64]
     python benchmarks/tasks.py prediction [--rounds 7] [--sentences 96]
 
 **training** compares an epoch with ELMo from the cache and one without ELMo. Both models take turns over the same
@@ -8,6 +9,8 @@ batches of real data, the first of a training, so that what else the machine doe
 vectors; all else is as the task's recipe says. The biLM has read the sentences beforehand: how long that took is told
 beside, and is in no ratio. Nor is the scoring of the dev set. Beside the time that has passed, that of the processor is
 kept, which other programs disturb less.
+
+**rates** has models of every task predict on a CPU; `tasks_rates.py` tells how.
 
 **prediction** has taggers of names with random weights read the same sentences on a CPU: Elmore's, of the sizes of its
 recipe, and flair's biLSTM-CRF tagger of the same sizes (word vectors of 100, two layers of 200 in both directions, as
@@ -17,7 +20,8 @@ none is slowed down by what random weights would see. Elmore batches by tokens, 
 With ELMo it is Elmore alone: flair no longer has embeddings of that kind. Beside the time that has passed, that of the
 processor is kept, and what others had of the machine.
 
-Each prints a table, and appends a JSON line to benchmarks/results/tasks_training.jsonl or tasks_prediction.jsonl.
+Each prints a table, and appends a JSON line to benchmarks/results/tasks_training.jsonl, tasks_rates.jsonl or
+tasks_prediction.jsonl. A task that was measured again on the same device is shown as the last time.
 """
 
 import argparse
@@ -38,6 +42,7 @@ import tasks_figures
 import torch
 from circumstances import circumstances
 from quiet_machine import Clock, wait_until_quiet
+from tasks_rates import FILES, measure_rates, rates_table
 from waiting_program import WaitingProgram
 
 from elmore import load
@@ -51,6 +56,7 @@ from elmore.tasks.train_model import resolve_recipe
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
 TRAINING_RESULTS, PREDICTION_RESULTS = RESULTS / "tasks_training.jsonl", RESULTS / "tasks_prediction.jsonl"
+RATES_RESULTS = RESULTS / "tasks_rates.jsonl"
 FLAIR, FLAIR_VERSION = ROOT / "build" / "flair", "0.15.1"
 FLAIR_BATCH_SIZE = 32
 TAGGERS = (  # programs, and the taggers that each has up
@@ -71,6 +77,10 @@ TASKS: dict[str, tuple[Path, dict[str, Any]]] = {  # what each learns from, and 
     "sentiment": (Path("sentiment", "sst-train.txt.xz"), {}),
     "pos": (Path("pos", "en_ewt-ud-train.conllu.xz"), {}),
     "wic": (Path("wic", "mclwic-en-train.jsonl.xz"), {"task.method": "classifier"}),
+    "entailment": (Path("entailment", "snli-train-cut.jsonl.xz"), {}),
+    "squad": (Path("squad", "squad-v1.1-train-cut.json.xz"), {}),
+    "srl": (Path("srl", "ewt-train.conll.xz"), {}),
+    "coref": (Path("coref", "ontogum-train.conll.xz"), {}),
 }
 
 
@@ -84,6 +94,11 @@ def main() -> None:
     training.add_argument("--steps", type=int, help=f"of each model in a round; by default {STEPS}")
     training.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     training.add_argument("--threads", type=int, default=os.cpu_count())
+    rates = parts.add_parser("rates", help="predictions a second of every task on a CPU")
+    rates.set_defaults(measure=measure_rates, table=rates_table, results=RATES_RESULTS)
+    rates.add_argument("--tasks", nargs="+", choices=FILES, default=list(FILES))
+    rates.add_argument("--examples", type=int, default=64)
+    rates.add_argument("--threads", type=int, default=1)
     prediction = parts.add_parser("prediction", help="sentences a second of taggers of names, beside flair's")
     prediction.set_defaults(
         measure=measure_prediction, table=tasks_figures.prediction_table, results=PREDICTION_RESULTS
@@ -93,7 +108,7 @@ def main() -> None:
     prediction.add_argument(
         "--wait", type=float, default=0.0, help="seconds for the machine to become quiet, each turn"
     )
-    for part in (training, prediction):
+    for part in (training, rates, prediction):
         part.add_argument("--rounds", type=int, default=7)
         part.add_argument("--data", type=Path, default=DATA, help="the folder with the tasks' data")
     arguments = parser.parse_args()
@@ -195,7 +210,7 @@ def take_turns(trainings: Mapping[str, TaskTraining[Any, Any]], *, rounds: int, 
     for _ in range(rounds + 1):
         for model, training in trainings.items():
             wall, processor = time.perf_counter(), time.process_time()
-            # Each step waits for its loss, and so for the device.
+            # The last of their losses comes when the device has made them all.
             for step in training.train(0, steps):
                 if not step.finite:
                     raise SystemExit(f"{model}, step {step.number}: the loss is not finite")

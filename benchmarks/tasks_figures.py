@@ -6,6 +6,8 @@ from typing import Any
 from kept_results import read_lines, table
 
 RESULTS = Path(__file__).resolve().parent / "results"
+# What an example is, where it is no sentence.
+RATED = {"entailment": "pairs", "squad": "questions", "srl": "predicates", "coref": "documents"}
 TAGGERS = {
     "elmore, words": "Elmore, word vectors alone",
     "flair, words": "flair, the same",
@@ -19,8 +21,10 @@ TAGGERS = {
 
 
 def training() -> str:
-    """The last measurement on each device."""
-    lines = {line["device"]: line for line in read_lines(RESULTS / "tasks_training.jsonl")}
+    """The last measurement of each task on each device."""
+    found: dict[str, dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for line in read_lines(RESULTS / "tasks_training.jsonl"):
+        found.setdefault(line["device"], {}).update({name: (one, line) for name, one in line["tasks"].items()})
     rows = [
         [
             f"`{name}`, {'CPU' if device == 'cpu' else device}",
@@ -28,11 +32,40 @@ def training() -> str:
             f"{one['seconds_per_epoch']['with']:.0f} s",
             f"{one['ratio']:.2f}",
             f"{min(one['ratio_each_round']):.2f} to {max(one['ratio_each_round']):.2f}",
+            f"{one['processor_ratio']:.2f}",
+            f"{line['rounds']} of {line['steps_per_round']}",
         ]
-        for device, line in lines.items()
-        for name, one in line["tasks"].items()
+        for device, tasks in found.items()
+        for name, (one, line) in tasks.items()
     ]
-    return table(["an epoch of", "without ELMo", "with", "ratio", "in single rounds"], rows)
+    head = [
+        "an epoch of",
+        "without ELMo",
+        "with",
+        "ratio",
+        "in single rounds",
+        "of processor time",
+        "rounds, of batches",
+    ]
+    return table(head, rows)
+
+
+def rates() -> str:
+    """The last measurement of each task."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in read_lines(RESULTS / "tasks_rates.jsonl"):
+        found.update(line["tasks"])
+    rows = [
+        [
+            f"`{name}`",
+            RATED.get(name, "sentences"),
+            f"{one['examples']}",
+            f"{one['tokens']:,}",
+            *(f"{one['examples_per_second'][model]:.3g}" for model in ("with", "without")),
+        ]
+        for name, one in found.items()
+    ]
+    return table(["task", "predicted are", "so many", "their tokens", "a second, with ELMo", "without"], rows)
 
 
 def prediction() -> str:
@@ -66,9 +99,3 @@ def last_prediction() -> dict[str, Any]:
 def prediction_sizes() -> list[str]:
     line = last_prediction()
     return [f"{line[part]:,}" for part in ("sentences", "tokens", "rounds")]
-
-
-def training_sizes() -> list[str]:
-    """Of the measurement on a CPU."""
-    line = [line for line in read_lines(RESULTS / "tasks_training.jsonl") if line["device"] == "cpu"][-1]
-    return [str(line[part]) for part in ("rounds", "steps_per_round")]

@@ -36,6 +36,7 @@ SHARED = (
     "results_page_figures.py",
     "task_comparison_figures.py",
     "tasks_figures.py",
+    "tasks_rates.py",
     "text_comparisons.py",
     "tokenizer_figures.py",
     "waiting_program.py",

@@ -46,7 +46,7 @@ def default_device() -> str:
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor of ordinary memory on a device, which is not waited for: the copy is made when it comes to that."""
-    if device.type != "cuda":
+    if device.type != "cuda" or not tensor.numel():
         return tensor.to(device)
     # From memory that is not pinned the copy of anything large would begin only once all work before it is done.
     return tensor.pin_memory().to(device, non_blocking=True)

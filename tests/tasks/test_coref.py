@@ -179,3 +179,22 @@ def test_documents_without_sentences_are_left_out_and_counted(tmp_path, data):
     (tmp_path / "a.conll").write_text("#begin document (a); part 000\n#end document\n" + data.read_text())
     examples, notices = COREF.read([tmp_path / "a.conll"], CorefOptions(), to_train=True)
     assert (len(examples), notices) == (2, ("left out 1 document without sentences",))
+
+
+# Two that cross, two of the same words, and one of eleven.
+ODD = ["(1", "(2", "1)", "2)", "(1)", "(3|(4", "3)|4)", "(3)", "(2", *["-"] * 9, "2)"]
+
+
+def test_mentions_that_cannot_be_found_are_counted_and_explained(model, tmp_path):
+    rows = [f"d 0 {number} w{number} - * - - - - * {cell}" for number, cell in enumerate(ODD)]
+    file = tmp_path / "odd.conll"
+    file.write_text("\n".join(["#begin document (d); part 000", *rows, "", "#end document", ""]))
+    [example], notices = COREF.read([file], CorefOptions(max_width=10), to_train=True)
+    assert len(example.mentions) == 7
+    assert notices == (
+        "1 mention has more than 10 words, and cannot be found (task.max_width)",
+        "1 mention crosses another: of two that do, one is found at most",
+        "1 mention has the words of another, in a second cluster: the last cluster is learnt",
+    )
+    assert "a span is found in one cluster at most" in model.evaluate(file).notices[-1]
+    assert not COREF.read([file], CorefOptions(max_width=11), to_train=True).notices[0].startswith("1 mention has more")

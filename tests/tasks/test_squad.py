@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 from elmore.tasks import paragraph_questions
 from elmore.tasks.compare_models import compare
 from elmore.tasks.comparison.events import Reported
@@ -176,7 +176,8 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
     assert "1 paragraph of more than " in to_score.notices[0]
     model = load(run, device="cpu")
     assert model.evaluate(file).parts["questions"] == 2
-    [answered] = model.predict([json.dumps({"context": context, "questions": ["Who?", "Where?"]})])
+    with pytest.warns(InputWarning, match="1 paragraph of more than .* tokens is read in windows"):
+        [answered] = model.predict([json.dumps({"context": context, "questions": ["Who?", "Where?"]})])
     assert len(answered.answers) == 2
     for one in answered.answers:
         assert context[one.start : one.end] == one.text
@@ -184,7 +185,8 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
     best = {}
     for example, prediction in zip(to_score.examples, predictions, strict=True):
         best.setdefault(example.id, []).append(prediction)
-    told = json.loads(model.official_predictions(file))
+    with pytest.warns(InputWarning, match="1 paragraph of more than .* tokens is read in windows"):
+        told = json.loads(model.official_predictions(file))
     for name, found in best.items():
         assert told[name] == max(found, key=lambda one: one.score).text
 
@@ -227,3 +229,25 @@ def test_paragraphs_of_the_published_set_keep_their_places(shared):
         first, last = example.span
         text = example.text[example.offsets[first][0] : example.offsets[last][1]]
         assert any(answer.strip() in text for answer in example.answers)
+
+
+def test_what_there_is_to_say_of_questions_is_said_when_they_are_scored(run, tmp_path):
+    paragraph = asked("Ann met Bob.", a=("Bob", 0))
+    impossible = {"id": "b", "question": "Why?", "answers": [], "is_impossible": True}
+    file = written(tmp_path / "odd.json", {**paragraph, "qas": [*paragraph["qas"], impossible]})
+    told = (
+        "1 question left out that cannot be answered (SQuAD 2.0): all others can",
+        "1 answer does not stand where answer_start says: it is the text that is scored",
+    )
+    assert load(run, device="cpu").evaluate(file).notices == told
+    with pytest.warns(InputWarning) as caught:
+        load(run, device="cpu").official_predictions(file)
+    assert tuple(str(warning.message) for warning in caught) == told
+
+
+def test_nothing_to_learn_from_is_refused_with_the_reason(tmp_path):
+    file = written(tmp_path / "odd.json", asked("Ann met Bob.", a=("Nobody", 0)))
+    with pytest.raises(
+        InputError, match=r"odd.json: no examples to train .*1 answer does not stand where answer_start"
+    ):
+        train_small("squad", tmp_path / "run", file)

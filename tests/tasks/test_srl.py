@@ -143,6 +143,38 @@ def test_the_bilm_reads_a_sentence_once_however_many_predicates_it_has(model, mo
     assert sorted(read) == sorted(sentences)
 
 
+@pytest.mark.parametrize("token", [-1, 5])
+def test_a_predicate_outside_of_its_sentence_is_refused(model, token):
+    example = RoleExample(["John", "gave", "Mary", "a", "book"], token, [token], place="a.conll, line 3")
+    with pytest.raises(
+        InputError, match=rf"^a.conll, line 3: its predicate is token {token}, from 0, of a sentence of 5"
+    ):
+        model.predict_examples([example])
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (
+            [("He", "-", "(ARG0*"), ("who", "-", "(ARG1*)"), ("fell", "fall", "(V*)")],
+            "line 3, column 12: ARG1 begins inside of ARG0",
+        ),
+        (
+            [("He", "-", "(ARG0*"), ("fell", "fall", "*")],
+            "line 2, column 12: ARG0 begins and does not end in its sentence",
+        ),
+        ([("He", "-", "(ARG0*)"), ("fell", "fall", "*")], "line 3: the arguments of 'fell' .column 12. have no V"),
+        ([("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")], "line 2: has 1 columns of arguments, and 0 predicates"),
+    ],
+)
+def test_arguments_that_cannot_be_are_named_and_leave_no_run_behind(rows, told, data, tmp_path):
+    lines = [f"d 0 0 {word} - * {lemma} {'-' if lemma == '-' else '01'} - - * {cell} -" for word, lemma, cell in rows]
+    (tmp_path / "odd.conll").write_text("\n".join(["#begin document (d); part 000", *lines, "", "#end document", ""]))
+    with pytest.raises(InputError, match=rf"odd\.conll, {told}"):
+        small_tasks.train_small("srl", tmp_path / "run", tmp_path / "odd.conll")
+    assert not (tmp_path / "run").exists()
+
+
 def test_tags_are_always_possible_whatever_the_weights_say(model):
     network = model.assembled.model
     examples = [RoleExample(["a", "b", "c", "d"], n, [n]) for n in range(4)]

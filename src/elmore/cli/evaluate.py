@@ -37,6 +37,8 @@ def evaluate(
     if not data:
         raise InputError("there is no FILE to score on; give labelled examples behind the models")
     score = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(data)
+    for notice in score.notices:
+        verbosity.info(notice)
     if as_json:
         click.echo(json.dumps({"metric": score.metric, "value": score.value, **score.parts}))
     else:

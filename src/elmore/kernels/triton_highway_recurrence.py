@@ -46,14 +46,16 @@ class TritonRecurrence(torch.autograd.Function):
         products, carried, recurrent = products.contiguous(), carried.contiguous(), recurrent.contiguous()
         gates, cells, outputs = torch.empty_like(products), torch.empty_like(carried), torch.empty_like(carried)
         start = before = 0
-        for step, rows in enumerate(batch_sizes):
-            _step_forward[_grid(rows, units)](
-                products, carried, recurrent, products if kept is None else kept, gates, cells, outputs,
-                start, rows, before, units,
-                IS_FIRST=step == 0, DROPS=kept is not None,
-                ROWS=ROWS, UNITS=UNITS, INNER=INNER, PRECISION=PRECISION,
-            )  # fmt: skip
-            start, before = start + rows, start
+        # Triton launches on the device that torch is at, which need not be the tensors'.
+        with torch.cuda.device_of(products):  # type: ignore[no-untyped-call]
+            for step, rows in enumerate(batch_sizes):
+                _step_forward[_grid(rows, units)](
+                    products, carried, recurrent, products if kept is None else kept, gates, cells, outputs,
+                    start, rows, before, units,
+                    IS_FIRST=step == 0, DROPS=kept is not None,
+                    ROWS=ROWS, UNITS=UNITS, INNER=INNER, PRECISION=PRECISION,
+                )  # fmt: skip
+                start, before = start + rows, start
         ctx.save_for_backward(carried, recurrent, kept, gates, cells, outputs)
         ctx.batch_sizes = batch_sizes
         return outputs

@@ -12,7 +12,8 @@ Scored by the CoNLL average, clusters of one mention removed, as OntoNotes has n
 """
 
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -180,20 +181,51 @@ class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
         return DocumentTokens(h, x, inputs.lengths)
 
 
-def read(paths: Sequence[str | Path], options: CorefOptions, *, to_train: bool) -> Dataset[CorefExample]:  # noqa: ARG001
+def read(paths: Sequence[str | Path], options: CorefOptions, *, to_train: bool) -> Dataset[CorefExample]:
     """The documents of CoNLL-2012 files; one without sentences is left out, and counted."""
     examples: list[CorefExample] = []
-    empty = 0
+    seen: Counter[str] = Counter()
     for document in read_conll2012(paths):
         found, first = [], 0
         for sentence in document.sentences:
             own = mentions(sentence)
             found += [Mention(one.cluster, one.start + first, one.end + first) for one in own]
             first += len(sentence.tokens)
-        empty += not document.sentences
+            seen.update(out_of_reach(own, options.max_width))
+        seen["empty"] += not document.sentences
         whole = CorefExample([one.tokens for one in document.sentences], found, document=document.place)
         examples += in_parts(whole) if document.sentences else []
-    return Dataset(examples, (f"left out {count(empty, 'document')} without sentences",) if empty else ())
+    return Dataset(examples, tuple(_notices(seen, options.max_width, to_train=to_train)))
+
+
+def out_of_reach(own: Sequence[Mention], max_width: int) -> Counter[str]:
+    """How many mentions of a sentence the model cannot find, or not beside others, by the reason.
+
+    >>> out_of_reach([Mention(1, 0, 3), Mention(2, 1, 4), Mention(3, 1, 4), Mention(4, 0, 9)], max_width=5)
+    Counter({'wide': 1, 'crossing': 1, 'again': 1})
+    """
+    spans = [(one.start, one.end) for one in own]
+    distinct = sorted(set(spans))
+    near = [span for span in distinct if span[1] - span[0] <= max_width]
+    crossing = sum(any(start < s < end < e for start, end in near) for s, e in near)
+    return Counter(wide=len(distinct) - len(near), crossing=crossing, again=len(spans) - len(distinct))
+
+
+def _notices(seen: Mapping[str, int], max_width: int, *, to_train: bool) -> Iterator[str]:
+    """What there is to say of these documents."""
+    if seen["empty"]:
+        yield f"left out {count(seen['empty'], 'document')} without sentences"
+    if seen["wide"]:
+        verb = "has" if seen["wide"] == 1 else "have"
+        wide = f"{count(seen['wide'], 'mention')} {verb} more than {max_width} words"
+        yield f"{wide}, and cannot be found (task.max_width)"
+    if seen["crossing"]:
+        verb = "crosses" if seen["crossing"] == 1 else "cross"
+        yield f"{count(seen['crossing'], 'mention')} {verb} another: of two that do, one is found at most"
+    if seen["again"]:
+        verb = "has the words of another" if seen["again"] == 1 else "have the words of others"
+        after = "the last cluster is learnt" if to_train else "a span is found in one cluster at most"
+        yield f"{count(seen['again'], 'mention')} {verb}, in a second cluster: {after}"
 
 
 def in_parts(document: CorefExample, *, longest: int | None = None) -> list[CorefExample]:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.devices import send
+from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.crf import viterbi
 from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
@@ -134,6 +135,12 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
         for row, example in enumerate(batch.examples):
             given = [] if example.predicate is None else [example.predicate]
             asked += [(row, token) for token in (predicates[row] if example.predicates is None else given)]
+            for token in given:
+                if not 0 <= token < len(example.tokens):
+                    where = example.place or "an example"
+                    raise InputError(
+                        f"{where}: its predicate is token {token}, from 0, of a sentence of {len(example.tokens)}"
+                    )
         frames: list[list[PredictedFrame]] = [[] for _ in batch.examples]
         if asked:
             rows = send(torch.tensor([row for row, _ in asked]), inputs.mask.device)

@@ -8,6 +8,7 @@ B questions.
 """
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from elmore.devices import send
-from elmore.errors import InputError, count
+from elmore.errors import InputError, InputWarning, count
 from elmore.fields import checked_field
 from elmore.tasks.blocks.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.blocks.bidaf import Bidaf
@@ -267,6 +268,8 @@ def official(examples: Sequence[ParagraphQuestion], predictions: Sequence[Predic
 def parse(text: str, cutter: TextCutter) -> list[ParagraphQuestion]:
     asked = parse_questions(text)
     paragraph = cut_paragraph(asked.context, cutter, "the paragraph")
+    for notice in _notices(Counter(windowed=len(paragraph.windows) > 1), to_train=False):
+        warnings.warn(notice, InputWarning, stacklevel=2)
     examples = []
     for name, question in asked.questions:
         tokens = _question_tokens(question, cutter, f"question {name}")

@@ -185,7 +185,7 @@ class _LaunchedStep(NamedTuple):
         if not numbers.is_cuda:
             return cls(number, rate, copied, None)
         is_there = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        is_there.record()
+        is_there.record(torch.cuda.current_stream(numbers.device))
         return cls(number, rate, copied, is_there)
 
     def finished(self) -> Step:

@@ -231,7 +231,8 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
 def _read(task: Task[Any, Any], paths: Sequence[str | Path], recipe: TaskRecipe, *, to_train: bool) -> Dataset[Any]:
     data = task.read(paths, recipe.task, to_train=to_train)
     if not data.examples:
-        raise InputError(f"{', '.join(map(str, paths))}: no examples to train or to choose by")
+        what = f"{', '.join(map(str, paths))}: no examples to train or to choose by"
+        raise InputError("; ".join([what, *data.notices]))
     return data
 
 

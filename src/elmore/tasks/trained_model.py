@@ -1,5 +1,6 @@
 """A trained task model, or several of one task that decide together: predictions for raw text, scores for files."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 
 from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 from elmore.devices import choose_device
-from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.errors import FormatError, InputError, InputWarning, error_context, shortened
 from elmore.fields import check_value, read_fields
 from elmore.model import Model
 from elmore.network.mix import LayerMix
@@ -22,7 +23,7 @@ from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import RequiredBilm, StoredTaskModel, TaskModelCard, member_folders, read_task_model
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Task
+from elmore.tasks.task import Dataset, Task
 from elmore.tasks.text_cutter import StyledTextCutter
 
 E = TypeVar("E")
@@ -90,27 +91,29 @@ class TrainedModel(Generic[E, P]):
         return predict_together(members, examples)
 
     def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
-        """The task's official score on labelled files."""
-        examples = self._read(paths)
-        self.task.check(examples, self.card.labels)
-        return self.task.score(examples, self.predict_examples(examples))
+        """The task's official score on labelled files, with what there is to say of them."""
+        data = self._read(paths)
+        self.task.check(data.examples, self.card.labels)
+        return self.task.score(data.examples, self.predict_examples(data.examples))._replace(notices=data.notices)
 
     def official_predictions(self, paths: str | Path | Sequence[str | Path]) -> str:
         """What the model says of files of data, as the file that the task's official scorer takes.
 
-        The files need no labels.
+        The files need no labels. What is left out of them is warned of (`InputWarning`).
         """
         if self.task.official is None:
             raise InputError(f"the task {self.task.name} has no official form of predictions; take --json")
-        examples = self._read(paths)
-        return self.task.official(examples, self.predict_examples(examples))
+        data = self._read(paths)
+        for notice in data.notices:
+            warnings.warn(notice, InputWarning, stacklevel=2)
+        return self.task.official(data.examples, self.predict_examples(data.examples))
 
-    def _read(self, paths: str | Path | Sequence[str | Path]) -> list[E]:
+    def _read(self, paths: str | Path | Sequence[str | Path]) -> Dataset[E]:
         files = [paths] if isinstance(paths, str | Path) else list(paths)
         data = self.task.read(files, self.assembled.recipe.task, to_train=False)
         if not data.examples:
-            raise InputError(f"{', '.join(map(str, files))}: no examples to score")
-        return data.examples
+            raise InputError("; ".join([f"{', '.join(map(str, files))}: no examples to score", *data.notices]))
+        return data
 
 
 def load(

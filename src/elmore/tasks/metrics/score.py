@@ -12,6 +12,7 @@ class Score(NamedTuple):
     # What it is made of, and how single classes fare, by name; shares from 0 to 100, counts as they are.
     parts: Mapping[str, float]
     table: str  # the same to be printed
+    notices: tuple[str, ...] = ()  # of the data: what was left out or is odd, how often, and why
 
 
 def percentage(part: float, whole: float) -> float:
