@@ -39,6 +39,6 @@ def test_a_step_does_not_wait_for_the_gpu(task_name: str, tmp_path: Path) -> Non
             launched = training._step(5, batch, 0.001)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    waits = [str(warning.message) for warning in caught if "synchronizing" in str(warning.message)]
+    waits = [str(warning.message) for warning in caught if "called a synchronizing" in str(warning.message)]
     assert len(waits) == WAITS.get(task_name, 0), waits
     assert launched.finished().finite
