@@ -34,7 +34,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA)
     data = parser.parse_args().data
-    computes = [name for name in get_args(ComputeName) if native_obstacle(Number[name.upper()]) is None]
+    known: tuple[ComputeName, ...] = get_args(ComputeName)
+    numbers = {number.name.lower() for number in Number if native_obstacle(number) is None}
+    computes = [name for name in known if name in numbers]
     model = load("elmore-en")
     embedders = {compute: Embedder(model, compute=compute) for compute in computes}
     found: dict[str, Any] = {"elmore": __version__, "torch": torch.__version__, "machine": platform.machine()}
