@@ -40,7 +40,9 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     arguments = parser.parse_args()
     data = arguments.data
-    computes = [name for name in get_args(ComputeName) if native_obstacle(Number[name.upper()]) is None]
+    known: tuple[ComputeName, ...] = get_args(ComputeName)
+    numbers = {number.name.lower() for number in Number if native_obstacle(number) is None}
+    computes = [name for name in known if name in numbers]
     model = load("elmore-en")
     embedders = {compute: Embedder(model, compute=compute) for compute in computes}
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -18,6 +18,7 @@ from typing import Any
 
 import ablation_figures
 import embed_cpu_figures
+import embed_gpu_figures
 import embed_growth_figures
 import overlap_figures
 import results_page_figures
@@ -258,6 +259,10 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/performance.md", "embed-cpu-sentences"): embed_cpu_figures.shown_sentences,
     ("docs/performance.md", "embed-cpu-memory"): embed_cpu_figures.shown_memory,
     ("docs/performance.md", "embed-growth"): embed_growth_figures.shown,
+    ("docs/performance.md", "embed-gpu-rates"): embed_gpu_figures.shown_rates,
+    ("docs/performance.md", "embed-gpu-beside"): embed_gpu_figures.shown_beside,
+    ("docs/performance.md", "embed-gpu-file"): embed_gpu_figures.shown_file,
+    ("docs/performance.md", "embed-gpu-alone"): embed_gpu_figures.shown_alone,
     ("docs/performance.md", "compute-error"): compute_error,
     ("docs/pretraining.md", "pretrain"): pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,

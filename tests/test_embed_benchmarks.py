@@ -8,9 +8,16 @@ from typing import Any
 
 import embed_cpu
 import embed_cpu_figures
+import embed_gpu
+import embed_gpu_figures
 import embed_growth
 import pytest
+import torch
 from busy_core import BusyCore
+from embed_gpu_parts import File, Numbered
+
+from elmore import Embedder
+from elmore.config import SMALL
 
 SENTENCES = [["word"] * (1 + 7 * n % 40) for n in range(640)]
 
@@ -77,3 +84,66 @@ def test_a_step_has_as_many_distinct_words_as_it_says() -> None:
     for step in steps:
         assert len({word for sentence in step.sentences for word in sentence}) == step.value
         assert sum(map(len, step.sentences)) == 2_001
+
+
+def packed_embedder() -> Embedder:
+    """Reads as on a GPU, in plain torch."""
+    embedder = Embedder.from_pretrained("tiny-random", device="cpu")
+    embedder.model.network.use_kernels("packed")
+    return embedder
+
+
+def test_numbered_words_have_the_vectors_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = packed_embedder()
+    sentences = [[f"Word{n % 7}" for n in range(length)] for length in (3, 0, 9, 1, 20, 4)]
+    expected = embedder.encode_tensors(sentences, dtype="float16")
+    numbered = Numbered(embedder, sentences)
+    for positions in (1000, 12, 1):
+        monkeypatch.setattr(type(numbered.encoder), "size", lambda _, positions=positions: (4, positions))
+        for one, other in zip(numbered.read(), expected, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
+    assert len(numbered.read(tokens=4)) < len(sentences)
+
+
+def test_the_parts_of_embedding_a_file_are_told_and_the_slowest_is_named(tmp_path: Path) -> None:
+    found = File(packed_embedder(), [["I", "took", "a", "bow"], ["Me", "too"]], tmp_path).measure()
+    assert found["tokens"] == 6
+    rates = found["parts_tokens_per_second"]
+    assert rates[found["slowest_part"]] == min(rates.values())
+
+
+def test_text_is_cut_at_a_sentence_and_operations_are_counted() -> None:
+    sentences = [["a", "b"], ["c"], ["d", "e"]]
+    assert embed_gpu.first_tokens(sentences, 2) == sentences[:1]
+    assert embed_gpu.first_tokens(sentences, 3) == sentences[:2]
+    assert embed_gpu.first_tokens(sentences, 99) == sentences
+    # Two directions of two layers: inputs and outputs of 128 to four gates of 1,024 cells, and these back to 128.
+    assert embed_gpu.operations(SMALL) == 2 * 2 * 2 * (256 * 4096 + 1024 * 128)
+
+
+def test_tables_of_a_gpu_show_the_newest_line_of_everything() -> None:
+    line = {
+        "part": "words",
+        "size": "original",
+        "compute": "bfloat16",
+        "batch_invariant": False,
+        "every_length": False,
+        "tokens": 20_000_000,
+        "seconds": [10.0, 8.0],
+        "host_share": [0.5, 0.4],
+        "tokens_per_second": 2_222_222,
+        "lstm_tera_operations_per_second": 400.0,
+        "gpu_gib": 60.3,
+    }
+    lines = [
+        {"part": "measure_peaks", "peak_tera_operations_per_second": {"bfloat16": 800.0}},
+        {**line, "tokens_per_second": 1},
+        line,
+        {**line, "batch_invariant": True, "tokens_per_second": 2_000_000},
+    ]
+    told = embed_gpu_figures.report(embed_gpu_figures.latest(lines)).splitlines()[2:]
+    share, both = "50 % of 800 | 50 % | 60 |", "2,000,000 to 2,500,000"
+    assert told == [
+        f"| original, bfloat16 | 20,000,000 | 2,222,000 | {both} | 1,500,000 | {share}",
+        f"| original, bfloat16, batch-invariant | 20,000,000 | 2,000,000 | {both} | | {share}",
+    ]

@@ -27,6 +27,8 @@ SHARED = (
     "comparisons.py",
     "embed_cpu_figures.py",
     "embed_cpu_turns.py",
+    "embed_gpu_figures.py",
+    "embed_gpu_parts.py",
     "embed_growth_figures.py",
     "kept_results.py",
     "overlap_figures.py",

@@ -6,14 +6,14 @@ DEFAULT_MODEL = "elmore-en"  # comes with the package
 
 StateName = Literal["fixed", "carry"]  # each sentence from the model's start state, or from where the one before ended
 DtypeName = Literal["float32", "float16"]  # of vectors that are given out
-ComputeName = Literal["float32", "bfloat16", "int8"]  # what the network computes in
+ComputeName = Literal["float32", "tf32", "bfloat16", "int8"]  # what the network computes in
 
 # Embedding.
 DEFAULT_LAYERS: Literal["average"] = "average"
 DEFAULT_STATE: StateName = "fixed"
 DEFAULT_DTYPE: DtypeName = "float32"
 DEFAULT_COMPUTE: ComputeName = "float32"
-DEFAULT_BATCH_TOKENS = 2048
+DEFAULT_BATCH_TOKENS = 2048  # on a CPU; a GPU reads as much at once as suits it and the model
 DEFAULT_CARRY_BATCH_SIZE = 64  # as `allennlp elmo` had it; with a carried state it changes the numbers
 
 # Perplexity: of a text that is read as in training, on from sentence to sentence.

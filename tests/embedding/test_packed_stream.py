@@ -1,5 +1,9 @@
 """Sentences read in packed rows have the vectors that they have in batches."""
 
+import gc
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,14 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore import Embedder
+from elmore.config import ORIGINAL, SMALL
+from elmore.embedding import packed_stream
+from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.layer_choice import LayerChoice
-from elmore.embedding.packed_stream import packs, read_pack, take_layers
+from elmore.embedding.packed_stream import pack_size, packs, read_pack, take_layers
+from elmore.embedding.stream import SentenceItem
 from elmore.embedding.word_table import GROUP, WordTable
-from elmore.kernels.captured_reading import TORCH_READING_CELL, captured_recurrence
+from elmore.errors import InputError, InputWarning, OutOfMemory
 from elmore.kernels.selection import kernels_named
 from elmore.model import Model
 
-KERNELS = kernels_named("reference")._replace(recurrence=captured_recurrence(TORCH_READING_CELL))
+KERNELS = kernels_named("packed")
 some_sentences = st.lists(st.lists(st.sampled_from("ABCDEFGHIJ"), max_size=30), min_size=1, max_size=20)
 
 
@@ -32,11 +40,11 @@ def test_vectors_are_those_of_sentences_in_batches(tiny: Embedder, sentences, ro
 
 
 def test_packs_are_small_at_first_and_lose_nothing():
-    sentences = [["word"] * 998] * 200
-    sizes = list(map(len, packs(iter(sentences), 100_000)))
-    assert sum(sizes) == 200
-    assert sizes[0] == 33
-    assert max(sizes) == 100
+    items = [SentenceItem(["word"] * 998, number) for number in range(200)]
+    found = list(packs(iter(items), lambda: 100_000))
+    assert [item for pack in found for item in pack] == items
+    assert len(found[0]) == 33
+    assert max(map(len, found)) == 100
 
 
 def test_a_word_is_encoded_once_and_has_the_same_bits_whatever_it_comes_with(tiny_model: Model):
@@ -74,3 +82,110 @@ def test_a_stop_half_way_leaves_no_numbers_without_vectors(tiny_model: Model, mo
                 table.read(["c"], 1)
         again = table.read(["c", "a", "b"], 3)
     torch.testing.assert_close(again.table[again.numbers[1:]], kept, atol=5e-6, rtol=0)
+
+
+@pytest.fixture(params=[False, True], ids=["as it comes", "batch-invariant"])
+def packed(request: pytest.FixtureRequest) -> Embedder:
+    """Reads as on a GPU, in plain torch."""
+    embedder = Embedder.from_pretrained("tiny-random", device="cpu", batch_invariant=request.param)
+    embedder.model.network.use_kernels("packed")
+    return embedder
+
+
+SENTENCES: list[Any] = ["I took a bow.", ["pre", "tokenised"], [], "Me too.", ["a"] * 40]
+
+
+@pytest.mark.parametrize("choice", ["average", "all", "top", 0])
+def test_an_embedder_gives_the_same_vectors_in_the_same_order(tiny: Embedder, packed: Embedder, choice: str) -> None:
+    expected = tiny.encode(SENTENCES, layers=choice)
+    for options in ({}, {"batch_tokens": 10}, {"batch_size": 2}):
+        found = packed.encode(SENTENCES, layers=choice, **options)  # type: ignore[arg-type]
+        for one, other in zip(found, expected, strict=True):
+            assert one.shape == other.shape
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
+    for tensor, other in zip(packed.encode_tensors(SENTENCES, layers=choice), expected, strict=True):
+        np.testing.assert_allclose(tensor.numpy(), other, rtol=1e-5, atol=5e-6)
+
+
+def test_payloads_and_token_styles_come_along(tiny: Embedder, packed: Embedder) -> None:
+    items = [(["I", "did", "n't"], "first"), ([], "second"), (["Ca", "n't"], "third")]
+    chunks = list(packed.encode_chunks(iter(items), EncodeOptions(batch_tokens=4, token_style="penn", dtype="float16")))
+    assert [item.payload for chunk in chunks for item in chunk] == ["first", "second", "third"]
+    expected = tiny.encode([words for words, _ in items], token_style="penn")
+    for item, other in zip((item for chunk in chunks for item in chunk), expected, strict=True):
+        assert item.vectors.dtype == torch.float16
+        np.testing.assert_allclose(item.vectors.numpy(), other, atol=2e-3)
+
+
+def test_a_carried_state_is_carried(tiny: Embedder, packed: Embedder) -> None:
+    sentences = [["to", "be"], ["or"], ["not", "to", "be"], ["a"]]
+    expected = tiny.encode(sentences, state="carry", batch_size=2)
+    for one, other in zip(packed.encode(sentences, state="carry", batch_size=2), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
+
+
+def test_vectors_may_stand_in_a_training_and_own_their_memory(packed: Embedder) -> None:
+    first, _ = packed.encode_tensors([["a", "b"], ["c"]])
+    assert first.untyped_storage().nbytes() == first.nbytes
+    weight = torch.ones(first.shape[1], requires_grad=True)
+    (first @ weight).sum().backward()
+    assert weight.grad is not None
+
+
+def failing_above(words: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have no memory for packs of more words; which were tried is noted."""
+    tried: list[int] = []
+    read: Callable[..., Any] = packed_stream.read_pack
+
+    def reading(model: Model, table: WordTable, sentences: Any, **options: Any) -> Any:
+        tried.append(sum(map(len, sentences)))
+        if tried[-1] > words:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return read(model, table, sentences, **options)
+
+    monkeypatch.setattr(packed_stream, "read_pack", reading)
+    return tried
+
+
+def test_a_pack_that_does_not_fit_is_read_in_halves_and_the_next_is_smaller(
+    tiny: Embedder, packed: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = [["a", "b", "c", "d"], ["e", "f"]] * 6
+    tried = failing_above(10, monkeypatch)
+    with pytest.warns(InputWarning, match="a batch of 5 sentences did not fit into memory; trying it in halves"):
+        found = packed.encode(sentences, batch_tokens=25)
+    for one, other in zip(found, tiny.encode(sentences), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
+    assert tried[0] == 16
+    assert max(tried[3:]) <= 10
+
+
+def test_a_sentence_that_does_not_fit_is_an_error(packed: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_above(2, monkeypatch)
+    with pytest.raises(OutOfMemory, match="one sentence of 3 words does not fit into memory; cut it"):
+        packed.encode([["a", "b", "c"]])
+
+
+def test_what_is_no_word_is_refused_by_its_place(packed: Embedder) -> None:
+    with pytest.raises(InputError, match="sentence 1, word 1 is int; it must be a string"):
+        packed.encode([["a"], ["b", 3]])  # type: ignore[list-item]
+
+
+def test_a_smaller_gpu_has_smaller_packs() -> None:
+    large = pack_size(ORIGINAL, memory=141 * 2**30, bytes_per_number=4)
+    small = pack_size(ORIGINAL, memory=8 * 2**30, bytes_per_number=4)
+    assert small.positions < large.positions
+    assert small.rows < large.rows == 2048
+    assert pack_size(SMALL, memory=141 * 2**30, bytes_per_number=2).rows == 4096
+
+
+def test_a_stream_that_is_left_half_way_is_let_go(packed: Embedder) -> None:
+    stream = packed.encode_iter((["a"] for _ in range(10**9)), batch_tokens=10)
+    assert next(stream).shape == (1, 32)
+    del stream
+    gc.collect()
+
+
+def test_tf32_is_refused_where_there_is_no_nvidia_gpu() -> None:
+    with pytest.raises(InputError, match="compute='tf32' is how NVIDIA GPUs multiply, and the model is on cpu"):
+        Embedder.from_pretrained("tiny-random", device="cpu", compute="tf32")

@@ -23,6 +23,7 @@ TRAINING = "cpu" if native_obstacle(Number.FLOAT32) else "native-training"
 
 
 def test_reading_takes_the_native_kernels_where_they_run_and_else_the_reference(monkeypatch):
+    monkeypatch.setattr(selection, "triton_runs_on", lambda device, dtype: False)
     for device in (CPU, GPU, torch.device("mps")):
         for dtype in (torch.float32, torch.bfloat16, torch.float64):
             native = READING if (device, dtype) == (CPU, torch.float32) else "reference"
@@ -62,8 +63,26 @@ def test_kernels_that_are_captured_refuse_what_they_cannot_do():
         (GPU, torch.float64, False),
         (GPU, torch.float32, True),
     ):
-        with pytest.raises(InputError, match="'cuda-graphs' read on a GPU, without gradients; wanted were"):
-            choose_kernels(device, dtype, training=training, name="cuda-graphs")
+        for name in ("cuda-graphs", "cuda-graphs-tf32"):
+            with pytest.raises(InputError, match=f"'{name}' read on a GPU, without gradients; wanted were"):
+                choose_kernels(device, dtype, training=training, name=name)
+    with pytest.raises(InputError, match="'packed' read on any device, without gradients; wanted were gradients"):
+        choose_kernels(CPU, torch.float32, training=True, name="packed")
+
+
+@needs_triton
+def test_reading_on_a_gpu_is_captured_where_triton_computes_exactly_enough():
+    for dtype in (torch.float32, torch.bfloat16):
+        assert choose_kernels(GPU, dtype, training=False).name == "cuda-graphs"
+    assert choose_kernels(GPU, torch.float64, training=False).name == "reference"
+
+
+def test_tf32_is_on_during_a_pass_and_not_after_it():
+    kernels = kernels_named("packed")._replace(name="cuda-graphs-tf32")
+    before = torch.backends.cuda.matmul.allow_tf32
+    with kernels.settings():
+        assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
 
 
 def test_training_on_a_cpu_takes_the_kernels_made_for_it(monkeypatch):

@@ -110,10 +110,10 @@ allennlp_options = options_record(
 @compute_option
 @option(
     "--batch-tokens",
-    default=DEFAULT_BATCH_TOKENS,
+    type=int,
     metavar="N",
     panel=COMPUTING,
-    help="Words in a batch, padding counted.",
+    help=f"Words in a batch, padding counted: {DEFAULT_BATCH_TOKENS}, and on a GPU as many as suit it.",
 )
 @option("--batch-size", type=int, metavar="N", panel=COMPUTING, help="Sentences in a batch, at most.")
 @state_option(
@@ -136,7 +136,7 @@ def embed(
     fresh: bool,
     force: bool,
     compute: ComputeName,
-    batch_tokens: int,
+    batch_tokens: int | None,
     batch_size: int | None,
     state: StateName | None,
 ) -> None:

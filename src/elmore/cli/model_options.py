@@ -115,7 +115,8 @@ compute_option = option(
     default=DEFAULT_COMPUTE,
     metavar="TYPE",
     panel=COMPUTING,
-    help="float32, or faster and rougher: bfloat16, with some three digits, and on a CPU int8, with some two.",
+    help="float32, or faster and rougher: bfloat16, with some three digits; on a CPU int8, with some two; on an NVIDIA "
+    "GPU tf32, with products rounded to some four.",
 )
 
 # For verbs about a model: `elmore info MODEL`.

@@ -29,7 +29,7 @@ class EmbedArguments(TypedDict, total=False):
     layers: LayersArgument
     dtype: DtypeArgument
     state: StateName
-    batch_tokens: int
+    batch_tokens: int | None
     batch_size: int | None
     input_format: InputFormat | None
     split: bool

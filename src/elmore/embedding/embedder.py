@@ -23,10 +23,12 @@ from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.compute import model_computing_in
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
+from elmore.embedding.packed_stream import PackedEncoder
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
 from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem, taken_from
 from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to_tokens
 from elmore.embedding.word_cache import WordCache
+from elmore.embedding.word_table import WordTable
 from elmore.errors import InputError
 from elmore.fields import check_value
 from elmore.formats import Card
@@ -53,7 +55,7 @@ class _EncodeArguments(TypedDict, total=False):
     layers: LayersArgument
     state: StateName
     dtype: DtypeArgument
-    batch_tokens: int
+    batch_tokens: int | None
     batch_size: int | None
     token_style: TokenStyle
 
@@ -67,7 +69,8 @@ class Embedder:
 
     The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. By
     the native CPU kernels that is to the bit, in every `compute`; without them the same call gives the same bits, and
-    another batch up to 6e-06 more or less in float32 (measured: docs/layers.md).
+    another batch up to 6e-06 more or less in float32 (measured: docs/layers.md). On a GPU it is to the bit with
+    `batch_invariant=True`.
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
@@ -77,13 +80,17 @@ class Embedder:
     (3, 5, 32)
     """
 
-    def __init__(self, model: Model, *, compute: ComputeName = DEFAULT_COMPUTE) -> None:
+    def __init__(self, model: Model, *, compute: ComputeName = DEFAULT_COMPUTE, batch_invariant: bool = False) -> None:
         check_value("compute", compute, ComputeName)
         self.compute = compute
-        self._model = model_computing_in(compute, model)
+        self.batch_invariant = batch_invariant
+        self._read_with(model_computing_in(compute, model))
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(self._model)
         self._check = InputCheck(model.card.text)
+
+    def _read_with(self, model: Model) -> None:
+        self._model = model
+        self._cache, self._table = WordCache(model), WordTable(model)  # of which one comes to be used
 
     def __repr__(self) -> str:
         name = self._model.card.name or self._model.card.source
@@ -108,12 +115,15 @@ class Embedder:
         *,
         device: str | torch.device | None = None,
         compute: ComputeName = DEFAULT_COMPUTE,
+        batch_invariant: bool = False,
     ) -> Self:
         """Load a model by the path of its folder, archive or file, by its address, or by its name.
 
-        Without a `device` it runs on a GPU, if there is one.
+        Without a `device` it runs on a GPU, if there is one. There `batch_invariant` makes all matrix products of one
+        number of rows, so that a sentence has the same bits whatever is read beside it.
         """
-        embedder = cls(load(name, device=choose_device(device)), compute=compute)
+        model = load(name, device=choose_device(device))
+        embedder = cls(model, compute=compute, batch_invariant=batch_invariant)
         # Nobody else has this model, so its weights need not be kept beside what the kernels make of them.
         embedder._model.network.release_weights()
         return embedder
@@ -149,8 +159,7 @@ class Embedder:
         device(type='cpu')
         """
         if (chosen := choose_device(device)) != self.device:
-            self._model = model_computing_in(self.compute, self.model.to(chosen))
-            self._cache = WordCache(self._model)
+            self._read_with(model_computing_in(self.compute, self.model.to(chosen)))
         return self
 
     @property
@@ -194,7 +203,7 @@ class Embedder:
         layers: LayersArgument = DEFAULT_LAYERS,
         state: StateName = DEFAULT_STATE,
         dtype: DtypeArgument = DEFAULT_DTYPE,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_tokens: int | None = None,
         batch_size: int | None = None,
         token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
         show_progress_bar: bool | None = False,  # a ninth argument: each is an option of its own, which users name
@@ -237,6 +246,8 @@ class Embedder:
     def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Tensor]:
         """As `encode`, with its options, as tensors that stay where the network runs.
 
+        On a GPU those of sentences that were read together share memory: `clone()` one that is kept alone.
+
         >>> [t.shape for t in Embedder.from_pretrained("tiny-random").encode_tensors(["I took a bow.", "Me too."])]
         [torch.Size([5, 32]), torch.Size([3, 32])]
         """
@@ -260,13 +271,21 @@ class Embedder:
         allow_forked_process(self.device)
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
-        encoder = SentenceEncoder(self._model, self._cache, choice, dtype=dtype, device=device)
         items = self._checked(align_sentences(sentences, self.tokenizer, options.token_style))
-        if options.carried_rows:
-            chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
+        size, rows = options.batch_tokens, options.batch_size
+        with torch.no_grad():
+            kernels = self._model.network.kernels(self._model.start.h, self._model.start)
+        if kernels.recurrence.run_packed is not None and not options.carried_rows:
+            packed = PackedEncoder(self._model, self._table, choice, kernels=kernels, dtype=dtype, device=device)
+            pack_size = packed.size(batch_tokens=size, batch_size=rows)
+            chunks = packed.encode(items, pack_size, fixed_rows=self.batch_invariant)
         else:
-            size, rows = options.batch_tokens, options.batch_size
-            chunks = encoder.encode_from_fixed_state(items, batch_tokens=size, batch_size=rows)
+            encoder = SentenceEncoder(self._model, self._cache, choice, dtype=dtype, device=device)
+            if options.carried_rows:
+                chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
+            else:
+                tokens = size or DEFAULT_BATCH_TOKENS
+                chunks = encoder.encode_from_fixed_state(items, batch_tokens=tokens, batch_size=rows)
         # Not a generator, which would hold on to one list while the next is made.
         return map(_pooled, chunks)
 
@@ -276,7 +295,7 @@ class Embedder:
         *,
         pool: PoolName = "mean",
         layers: Literal["average", "top"] | int = DEFAULT_LAYERS,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_tokens: int | None = None,
         token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
         show_progress_bar: bool | None = False,
     ) -> NDArray[np.floating]:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from elmore.defaults import (
-    DEFAULT_BATCH_TOKENS,
     DEFAULT_CARRY_BATCH_SIZE,
     DEFAULT_DTYPE,
     DEFAULT_LAYERS,
@@ -30,7 +29,7 @@ class EncodeOptions:
     layers: LayersArgument = DEFAULT_LAYERS
     state: StateName = DEFAULT_STATE
     dtype: DtypeArgument = DEFAULT_DTYPE
-    batch_tokens: int = DEFAULT_BATCH_TOKENS
+    batch_tokens: int | None = None  # None: what suits the device
     batch_size: int | None = None
     token_style: TokenStyle = DEFAULT_TOKEN_STYLE
 
@@ -38,7 +37,8 @@ class EncodeOptions:
         check_value("state", self.state, StateName)
         check_value("token_style", self.token_style, TokenStyle)
         dtype_name(self.dtype)
-        check_value("batch_tokens", self.batch_tokens, int, at_least=1)
+        if self.batch_tokens is not None:
+            check_value("batch_tokens", self.batch_tokens, int, at_least=1)
         if self.batch_size is not None:
             check_value("batch_size", self.batch_size, int, at_least=1)
 

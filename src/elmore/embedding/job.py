@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
-from elmore.defaults import DEFAULT_BATCH_TOKENS, DEFAULT_DTYPE, DEFAULT_LAYERS, DEFAULT_STATE, StateName
+from elmore.defaults import DEFAULT_DTYPE, DEFAULT_LAYERS, DEFAULT_STATE, StateName
 from elmore.embedding.embedder import Embedder
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
@@ -49,7 +49,7 @@ class EmbedJob:
     layers: LayersArgument = DEFAULT_LAYERS
     dtype: DtypeArgument = DEFAULT_DTYPE
     state: StateName = DEFAULT_STATE
-    batch_tokens: int = DEFAULT_BATCH_TOKENS
+    batch_tokens: int | None = None  # None: what suits the device
     batch_size: int | None = None
     input_format: InputFormat | None = None  # None: by the file's name
     split: bool = True

@@ -39,7 +39,7 @@ class EncodedItem(NamedTuple, Generic[T]):
     """The vectors of a sentence, and what came with it."""
 
     payload: T
-    vectors: Tensor  # (words, dim) or (layers, words, dim), of its own memory
+    vectors: Tensor  # (words, dim) or (layers, words, dim), of its own memory, but for tensors that stay on a GPU
 
 
 class SentenceEncoder:
@@ -92,7 +92,7 @@ class SentenceEncoder:
             with torch.inference_mode():
                 kernels = self.model.network.kernels(self.model.start.h, state)
             # The passes see to torch's threads themselves; what is done around them is small too.
-            with kernels.threads():
+            with kernels.settings():
                 with torch.inference_mode():
                     batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
                     vectors = self.cache.vectors(batch.words)
@@ -100,20 +100,10 @@ class SentenceEncoder:
                     stacked = self.choice.take(layers, dtype=self.dtype, device=self.device)
                 return self._apart(stacked, layers.lengths), after
         except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
         # Past the except block, so that what the failed try held is free again.
-        if len(sentences) == 1:
-            raise OutOfMemory(
-                f"one sentence of {len(sentences[0])} words does not fit into memory; cut it, or use a smaller model"
-            )
-        half = len(sentences) // 2
-        warnings.warn(
-            f"a batch of {len(sentences)} sentences did not fit into memory; trying it in halves "
-            "(a smaller batch_tokens avoids this)",
-            InputWarning,
-            stacklevel=2,
-        )
+        half = half_of(sentences)
         everyone = torch.arange(len(sentences), device=state.h.device)
         first, first_state = self._read(sentences[:half], state.select(everyone[:half]))
         second, second_state = self._read(sentences[half:], state.select(everyone[half:]))
@@ -169,6 +159,22 @@ def _groups(items: Iterable[SentenceItem[T]], size: int) -> Iterator[list[Senten
         yield group
 
 
-def _out_of_memory(error: Exception) -> bool:
+def half_of(sentences: Sequence[Words]) -> int:
+    """How many sentences to try instead of these, which did not fit into memory; an error if it was one."""
+    if len(sentences) == 1:
+        raise OutOfMemory(
+            f"one sentence of {len(sentences[0])} words does not fit into memory; cut it, or use a smaller model"
+        )
+    warnings.warn(
+        f"a batch of {len(sentences)} sentences did not fit into memory; trying it in halves "
+        "(a smaller batch_tokens avoids this)",
+        InputWarning,
+        stacklevel=3,
+    )
+    return len(sentences) // 2
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether there was too little memory for something, which may be tried again in halves."""
     # On the CPU torch raises a plain RuntimeError, told apart only by its text.
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

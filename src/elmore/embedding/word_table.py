@@ -14,10 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmore.devices import send
 from elmore.model import Model
-from elmore.network.weight_versions import weight_versions
+from elmore.text.spelling import WordInputs
 
-GROUP = 1024  # words that are encoded together, always as many: so a word has the same bits whatever it comes with
+# Words that are encoded together, always as many: so a word has the same bits whatever it comes with. In bfloat16 a GPU
+# is so quick with the smaller group that launching it takes longer.
+GROUP, BFLOAT16_GROUP = 1024, 8192
 LARGEST = 2**20  # words; with more, the table starts anew
 FIRST_ROOM = 2**14
 
@@ -48,7 +51,7 @@ class WordTable:
     def _forget(self) -> None:
         self._numbering = _Numbering()
         self._table: Tensor | None = None  # with room for more
-        self._weights: tuple[tuple[int, int], ...] = ()
+        self._generation: int | None = None  # of the weights that the vectors are from
         self._written: torch.cuda.Event | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,10 +70,10 @@ class WordTable:
         """Number so many words, and encode those that are new."""
         config = self._model.config
         with self._lock:
-            weights = weight_versions(self._model.network.words.parameters())
-            if weights != self._weights or len(self._numbering) > self._largest:
+            generation = self._model.network.words.weight_generation()
+            if generation != self._generation or len(self._numbering) > self._largest:
                 self._forget()
-                self._weights = weights
+                self._generation = generation
             known = len(self._numbering)
             number = self._numbering.__getitem__
             try:
@@ -100,7 +103,7 @@ class WordTable:
         self._make_room(vectors, known, total)
         assert self._table is not None
         places = torch.tensor(order, dtype=torch.int64) + known
-        self._table[places.to(device)] = vectors
+        self._table[send(places, device)] = vectors
         if device.type == "cuda":
             self._written = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._written.record(torch.cuda.current_stream(device))
@@ -108,12 +111,15 @@ class WordTable:
 
     def _encoded(self, words: list[str]) -> Tensor:
         """(W, P) the vectors of these words, computed."""
-        encoder = self._model.network.words
+        encoder, device = self._model.network.words, self._model.device
+        in_bfloat16 = next(encoder.parameters()).dtype == torch.bfloat16
+        size = BFLOAT16_GROUP if in_bfloat16 and device.type == "cuda" else GROUP
         groups = []
-        for start in range(0, len(words), GROUP):
-            group = words[start : start + GROUP]
-            inputs = self._model.speller.spell(group + group[:1] * (GROUP - len(group)))
-            groups.append(encoder(inputs.to(self._model.device))[: len(group)])
+        for start in range(0, len(words), size):
+            group = words[start : start + size]
+            spelt = self._model.speller.spell(group)
+            inputs = WordInputs(*(None if part is None else send(_filled(part, size), device) for part in spelt))
+            groups.append(encoder(inputs)[: len(group)])
         return torch.cat(groups)
 
     def _make_room(self, like: Tensor, known: int, total: int) -> None:
@@ -129,6 +135,11 @@ class WordTable:
         if self._table is not None:
             table[:known] = self._table[:known]
         self._table = table
+
+
+def _filled(part: Tensor, rows: int) -> Tensor:
+    """As many rows, by repeating the first one."""
+    return torch.cat([part, part[:1].expand(rows - len(part), *part.shape[1:])])
 
 
 class _Numbering(dict[str, int]):

@@ -9,14 +9,17 @@ Launching these one by one takes a CPU longer than a GPU needs to run them. So a
 the state stays in place from one such window to the next: a graph for each number of rows, which is rounded, reads any
 number of steps. Rows that have ended are left out where a window begins. All graphs share one piece of memory.
 
-Rows may also hold several sentences, one after another, each read from the same state (`run_packed`).
+Rows may also hold several sentences, one after another, each read from the same state (`run_packed`). Matrix products
+may round a row differently when there are more or fewer rows; where every window is to have as many, always
+(`fixed_rows`), a row has the same bits whatever is read beside it.
 
 G directions, T steps, B rows, P vector size, D cells; a window has S steps and R rows.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from threading import Lock
 from typing import NamedTuple, Protocol
 
@@ -24,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from elmore.devices import send
 from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrence, rows_at_each_step
 
 WINDOWS = (16, 4)  # steps that are captured together; the shorter window for what is left in the end
@@ -81,7 +85,7 @@ class _Captured(NamedTuple):
 def captured_recurrence(cell: ReadingCell) -> Recurrence:
     """The recurrence over these pointwise functions; without a GPU the loop runs as it is."""
     reading = _CapturedReading(cell)
-    return Recurrence(prepare, reading.run, run_packed=reading.run_packed)
+    return Recurrence(reading.prepare, reading.run, run_packed=reading.run_packed)
 
 
 def prepare(weights: LstmWeights, dtype: torch.dtype) -> JointWeights:
@@ -96,6 +100,10 @@ class _CapturedReading:
         self._cell = cell
         self._memory: dict[tuple[object, ...], _Memory] = {}
         self._lock = Lock()  # the memory is one caller's at a time
+
+    def prepare(self, weights: LstmWeights, dtype: torch.dtype) -> JointWeights:
+        """A method, so that every recurrence has its own: graphs of one may round differently from those of another."""
+        return prepare(weights, dtype)
 
     def run(
         self,
@@ -117,24 +125,32 @@ class _CapturedReading:
                 return outputs, (memory.last_h[:, :rows].clone(), memory.c[:, :rows].clone())
 
     def run_packed(
-        self, weights: JointWeights, inputs: Tensor, lengths: Sequence[int], start: HiddenState, starts: Tensor
+        self,
+        weights: JointWeights,
+        inputs: Tensor,
+        lengths: Sequence[int],
+        start: HiddenState,
+        starts: Tensor,
+        fixed_rows: int | None = None,
     ) -> Tensor:
         """Read rows of several sentences; see `Recurrence`."""
         h, c = start  # (G, 1, P) and (G, 1, D)
         if len(lengths) == 0:
             return inputs.to(weights.joint.dtype)
         with self._lock:
-            memory = self._memory_for(weights, inputs, c)
+            memory = self._memory_for(weights, inputs, c, rows=fixed_rows)
             with memory.in_order():
                 rows = len(lengths)
                 memory.start_rows(lengths, h.expand(-1, rows, -1), None)
                 memory.start_h.copy_(h[:, 0])
                 memory.start_c.copy_(c[:, 0])
-                return self._read(weights, memory, inputs, lengths, pad(starts, (0, 0, 0, max(WINDOWS) + 1)))
+                padded = pad(starts, (0, 0, 0, max(WINDOWS) + 1))
+                return self._read(weights, memory, inputs, lengths, padded, fixed_rows)
 
-    def _memory_for(self, weights: JointWeights, inputs: Tensor, c: Tensor) -> "_Memory":
+    def _memory_for(self, weights: JointWeights, inputs: Tensor, c: Tensor, rows: int | None = None) -> "_Memory":
         """Memory for as many rows; one that grows moves, and graphs that knew the old one are made anew."""
-        directions, _, rows, vector = inputs.shape
+        directions, _, given, vector = inputs.shape
+        rows = max(given, rows or 0)
         sizes = _Sizes(directions, vector, c.shape[-1])
         key = (inputs.device, weights.joint.dtype, c.dtype, sizes)
         memory = self._memory.get(key)
@@ -143,7 +159,13 @@ class _CapturedReading:
         return memory
 
     def _read(
-        self, weights: JointWeights, memory: "_Memory", inputs: Tensor, lengths: Sequence[int], starts: Tensor | None
+        self,
+        weights: JointWeights,
+        memory: "_Memory",
+        inputs: Tensor,
+        lengths: Sequence[int],
+        starts: Tensor | None,
+        fixed_rows: int | None = None,
     ) -> Tensor:
         steps = inputs.shape[1]
         active = rows_at_each_step(lengths, steps)
@@ -151,7 +173,8 @@ class _CapturedReading:
         for first, size in _windows(steps):
             if not (n := active[first]):
                 break
-            window = _Window(size, min(rounded_rows(n), memory.rows), starts is not None)
+            rows = min(rounded_rows(n), memory.rows) if fixed_rows is None else max(fixed_rows, n)
+            window = _Window(size, rows, starts is not None)
             x = inputs[:, first : first + size, :n]
             memory.joint_inputs[:, : x.shape[1], :n, : x.shape[3]] = x
             if starts is not None:
@@ -166,6 +189,8 @@ class _CapturedReading:
             return
         captured = weights.graphs.get(window)
         if captured is None or captured.memory is not memory:
+            for other in [one for one, old in weights.graphs.items() if old.memory is not memory]:
+                del weights.graphs[other]
             # Once as it is, while libraries set themselves up.
             self._loop(weights, window, memory)
             weights.graphs[window] = _Captured(memory, None)
@@ -173,7 +198,7 @@ class _CapturedReading:
         graph = captured.graph
         if graph is None:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=memory.pool):
+            with _capturing(graph, memory):
                 self._loop(weights, window, memory)
             weights.graphs[window] = _Captured(memory, graph)
         graph.replay()
@@ -231,7 +256,7 @@ class _Memory:
         rows, vector = len(lengths), h.shape[2]
         left = torch.zeros(self.rows, dtype=torch.int32)
         left[:rows] = torch.as_tensor(lengths, dtype=torch.int32)
-        self.lengths.copy_(left)
+        self.lengths.copy_(send(left, self.lengths.device))
         self.joint_inputs[:, 0, :rows, vector:] = h
         self.last_h[:, :rows] = h
         if c is not None:
@@ -248,6 +273,29 @@ class _Memory:
             self._free.wait(torch.cuda.current_stream(device))
             yield
             self._free.record(torch.cuda.current_stream(device))
+
+
+@contextmanager
+def _capturing(graph: "torch.cuda.CUDAGraph", memory: "_Memory") -> Iterator[None]:
+    """Around what is captured. Not `torch.cuda.graph`, which gives all free memory back first, to be fetched again."""
+    device = memory.joint_inputs.device
+    torch.cuda.synchronize(device)
+    with torch.cuda.stream(_capture_stream(device)):
+        # Other threads may go on with what they do on this GPU.
+        graph.capture_begin(pool=memory.pool, capture_error_mode="thread_local")
+        try:
+            yield
+        except BaseException:
+            with suppress(RuntimeError):  # that of a capture that went wrong; why is known
+                graph.capture_end()
+            raise
+        graph.capture_end()
+
+
+@cache
+def _capture_stream(device: torch.device) -> "torch.cuda.Stream":
+    """Always the same: to every stream belongs a workspace for matrix products."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def rounded_rows(rows: int) -> int:

@@ -57,15 +57,16 @@ class Recurrence(NamedTuple):
 
     `restore(prepared)` gives the matrices back as they were, to the bit, where the prepared form has all of them.
 
-    `run_packed(prepared, inputs, lengths, start, starts)` reads rows that hold several sentences, one after another,
-    each from the one state `start`, (G, 1, P) and (G, 1, D): a row starts again where `starts` (G, T, B) is not 0,
-    its first step included. It returns all outputs. Not every kernel has it.
+    `run_packed(prepared, inputs, lengths, start, starts, fixed_rows)` reads rows that hold several sentences, one after
+    another, each from the one state `start`, (G, 1, P) and (G, 1, D): a row starts again where `starts` (G, T, B) is
+    not 0, its first step included. It returns all outputs. Where `fixed_rows` is not None, every matrix product has as
+    many rows, so that a row has the same bits whatever is read beside it. Not every kernel has it.
     """
 
     prepare: Callable[[LstmWeights, torch.dtype], Any]
     run: Callable[[Any, Tensor, Sequence[int], HiddenState], tuple[Tensor, HiddenState]]
     restore: Callable[[Any], LstmMatrices] | None = None
-    run_packed: Callable[[Any, Tensor, Sequence[int], HiddenState, Tensor], Tensor] | None = None
+    run_packed: Callable[[Any, Tensor, Sequence[int], HiddenState, Tensor, int | None], Tensor] | None = None
 
 
 def rows_at_each_step(lengths: Sequence[int], steps: int) -> list[int]:

@@ -4,7 +4,9 @@
     native           C++ for word encoder and LSTM: reading on a CPU in float32, the same bits in every batch
     native-bfloat16  the same, with products of bfloat16, and
     native-int8      of int8: both only by name, for what goes in and comes out is float32
-    cuda-graphs      the loop of the LSTM captured as a CUDA graph: reading on a GPU, by name
+    cuda-graphs      the loop of the LSTM captured as CUDA graphs, over Triton kernels: reading on a GPU, and
+    cuda-graphs-tf32 the same, with products of float32 rounded to TF32: by name
+    packed           the same loop in plain torch, for any device: by name, to compare with
     torch            the backward pass of the LSTM written out: training where nothing below fits
     cpu              the same, and the character CNN by words of one length at a time: training on a CPU
     native-training  C++ for word encoder and LSTM, forth and back: training on a CPU in float32
@@ -15,8 +17,8 @@ All of them give the same numbers, but for rounding, and the same gradients; tes
 """
 
 import importlib.util
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -26,7 +28,7 @@ from torch import Tensor
 from elmore.errors import InputError
 from elmore.kernels import reference
 from elmore.kernels.autocast import compute_dtype
-from elmore.kernels.captured_reading import captured_recurrence
+from elmore.kernels.captured_reading import TORCH_READING_CELL, captured_recurrence
 from elmore.kernels.cell import TORCH_CELL
 from elmore.kernels.character_cnn import Filters, pool_by_convolution, pool_by_length, pool_by_product
 from elmore.kernels.cross_entropy import DifferentiateChoice
@@ -50,10 +52,12 @@ TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 NATIVE_NUMBERS = {"native": Number.FLOAT32, "native-bfloat16": Number.BFLOAT16, "native-int8": Number.INT8}
 NATIVE_NAMES = (*NATIVE_NUMBERS, "native-training")
+CUDA_GRAPHS = ("cuda-graphs", "cuda-graphs-tf32")
 KERNEL_NAMES = (
     "reference",
     *NATIVE_NUMBERS,
-    "cuda-graphs",
+    *CUDA_GRAPHS,
+    "packed",
     "torch",
     "cpu",
     "native-training",
@@ -62,19 +66,24 @@ KERNEL_NAMES = (
 )
 
 
+PoolCharacters = Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
+
+
 class Kernels(NamedTuple):
     """The hot functions of a pass."""
 
     name: str
     recurrence: Recurrence
-    pool_characters: Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
+    pool_characters: PoolCharacters
     softmax: SoftmaxKernel  # as in `softmax`
     highway: HighwayKernel = run_highway  # as in `highway`
     differentiate_choice: DifferentiateChoice | None = None  # for all of `cross_entropy`, and not its softmax alone
     word_encoding: WordEncoding | None = None  # for all of a word encoder, and not its character CNN alone
 
-    def threads(self) -> AbstractContextManager[None]:
-        """Around a pass: where the native kernels run, torch steps back."""
+    def settings(self) -> AbstractContextManager[None]:
+        """Around a pass: where the native kernels run, torch steps back; for TF32 it is told to round so."""
+        if self.name == "cuda-graphs-tf32":
+            return _rounding_to_tf32()
         return torch_on_one_thread() if self.name in NATIVE_NAMES else nullcontext()
 
 
@@ -88,14 +97,17 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, training: bool, 
         raise _refusal(name, "float32 on a CPU", device, dtype, training=training)
     if name == "native-training" and (device.type != "cpu" or dtype != torch.float32):
         raise InputError(f"the kernels {name!r} train float32 on a CPU; wanted were {dtype} on {device.type}")
-    if name == "cuda-graphs" and (device.type != "cuda" or dtype not in TRITON_DTYPES or training):
+    if name in CUDA_GRAPHS and (device.type != "cuda" or dtype not in TRITON_DTYPES or training):
         raise _refusal(name, "on a GPU", device, dtype, training=training)
+    if name == "packed" and training:
+        raise _refusal(name, "on any device", device, dtype, training=training)
     if name is not None:
         return kernels_named(name)
     if not training:
+        if graphs_run_on(device, dtype):
+            return kernels_named("cuda-graphs")
         return kernels_named("native" if native_runs_on(device, dtype) else "reference")
     if triton_runs_on(device, dtype):
-        # In float32 the tiles of the character CNN's kernel would not fit into what a GPU has at hand.
         return kernels_named("triton-bfloat16" if dtype == torch.bfloat16 else "triton")
     if native_runs_on(device, dtype):
         return kernels_named("native-training")
@@ -148,6 +160,25 @@ def triton_runs_on(device: torch.device, dtype: torch.dtype) -> bool:
     return device.type == "cuda" and dtype in TRITON_DTYPES and importlib.util.find_spec("triton") is not None
 
 
+def graphs_run_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether reading can be captured there: not inside of what somebody else captures or compiles."""
+    if not triton_runs_on(device, dtype) or torch.compiler.is_compiling():
+        return False
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return not (in_use and torch.cuda.is_current_stream_capturing())
+
+
+@contextmanager
+def _rounding_to_tf32() -> Iterator[None]:
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before
+
+
 @cache
 def kernels_named(name: str) -> Kernels:
     """The kernels of a name; those of Triton are imported here, since not every machine has it."""
@@ -164,17 +195,27 @@ def kernels_named(name: str) -> Kernels:
         case "native-training":
             recurrence = native_training_recurrence()
             return Kernels(name, recurrence, pool_by_table, softmax_, run_native_highway, differentiate_natively)
-        case "triton" | "triton-bfloat16" | "cuda-graphs":
-            if importlib.util.find_spec("triton") is None:
-                raise InputError(f"the kernels {name!r} need Triton, which torch brings along for NVIDIA GPUs on Linux")
-            from elmore.kernels import triton_cell, triton_max_pooling, triton_reading_cell, triton_softmax
-
-            if name == "cuda-graphs":
-                captured = captured_recurrence(triton_reading_cell.TritonReadingCell())
-                return Kernels(name, captured, pool_by_product, triton_softmax.softmax_)
-
-            pool = pool_by_product
-            if name == "triton-bfloat16":
-                pool = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
-            return Kernels(name, recurrence_with(triton_cell.TRITON_CELL), pool, triton_softmax.softmax_)
+        case "packed":
+            return Kernels(name, captured_recurrence(TORCH_READING_CELL), pool_by_convolution, softmax_)
+        case "triton" | "triton-bfloat16" | "cuda-graphs" | "cuda-graphs-tf32":
+            return _triton_kernels(name)
     raise InputError(f"there are no kernels {name!r}; there are {', '.join(KERNEL_NAMES)}")
+
+
+def _pool_by_dtype(in_bfloat16: PoolCharacters, characters: Tensor, table: Tensor, filters: Filters) -> Tensor:
+    pool = in_bfloat16 if compute_dtype(table) == torch.bfloat16 else pool_by_product
+    return pool(characters, table, filters)
+
+
+def _triton_kernels(name: str) -> Kernels:
+    if importlib.util.find_spec("triton") is None:
+        raise InputError(f"the kernels {name!r} need Triton, which torch brings along for NVIDIA GPUs on Linux")
+    from elmore.kernels import triton_cell, triton_max_pooling, triton_reading_cell, triton_softmax
+
+    pool_in_triton = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
+    if name in CUDA_GRAPHS:
+        captured = captured_recurrence(triton_reading_cell.TritonReadingCell())
+        return Kernels(name, captured, partial(_pool_by_dtype, pool_in_triton), triton_softmax.softmax_)
+    # In float32 the tiles of the character CNN's kernel would not fit into what a GPU has at hand.
+    pool = pool_in_triton if name == "triton-bfloat16" else pool_by_product
+    return Kernels(name, recurrence_with(triton_cell.TRITON_CELL), pool, triton_softmax.softmax_)

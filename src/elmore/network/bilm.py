@@ -112,7 +112,7 @@ class BiLM(nn.Module):
             )
         names = self.config.direction_names
         kernels = self.kernels(vectors, state)
-        with kernels.threads():
+        with kernels.settings():
             # Backward rows are turned round once here, so that every direction reads from left to right all the way up.
             indices = batch.word_indices
             turned = [indices.gather(1, reading_order(batch, name)).t() for name in names]
@@ -140,7 +140,7 @@ class BiLM(nn.Module):
         kernels = kernels or self.kernels(x, state)
         outputs: list[Tensor] = []
         ends: list[HiddenState] = []
-        with kernels.threads():
+        with kernels.settings():
             for number, module in enumerate(islice(self.lstm, depth)):
                 layer = cast("LstmLayer", module)  # a ModuleList does not tell
                 if dropout > 0:

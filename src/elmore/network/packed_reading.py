@@ -41,7 +41,14 @@ class PackedLayers:
 
 
 def read_packed(
-    network: BiLM, vectors: Tensor, batch: PackedBatch, start: State, *, kernels: Kernels, depth: int | None = None
+    network: BiLM,
+    vectors: Tensor,
+    batch: PackedBatch,
+    start: State,
+    *,
+    kernels: Kernels,
+    depth: int | None = None,
+    fixed_rows: int | None = None,  # as in `Recurrence`
 ) -> PackedLayers:
     """Read packed sentences over word vectors (W, P), all from one state; only the first `depth` LSTM layers run."""
     names = network.config.direction_names
@@ -55,7 +62,8 @@ def read_packed(
         x = vectors.index_select(0, words.flatten()).view(*words.shape, vectors.shape[1])
         for number, module in enumerate(network.lstm[:depth]):
             prepared = cast("LstmLayer", module).prepared(recurrence, compute_dtype(x))
-            y = recurrence.run_packed(prepared, x, batch.row_lengths, (start.h[number], start.c[number]), starts)
+            state = start.h[number], start.c[number]
+            y = recurrence.run_packed(prepared, x, batch.row_lengths, state, starts, fixed_rows)
             x = x + y if network.config.skip_connections and number > 0 else y
             outputs.append(x)
     return PackedLayers(batch, vectors, outputs, directions=names)

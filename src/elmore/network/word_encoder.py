@@ -59,10 +59,13 @@ class WordEncoder(PreparingModule):
 
     def forward(self, inputs: WordInputs, *, kernels: Kernels | None = None) -> Tensor:  # W words -> (W, P)
         kernels = kernels or self._kernels()
-        if encoding := kernels.word_encoding:
-            with kernels.threads():
+        with kernels.settings():
+            if encoding := kernels.word_encoding:
                 return encoding.run(self.prepared(encoding), inputs.character_ids, inputs.word_ids)
-        self.restore_weights()
+            self.restore_weights()
+            return self._by_torch(inputs, kernels)
+
+    def _by_torch(self, inputs: WordInputs, kernels: Kernels) -> Tensor:
         features = []
         if self.table is not None:
             assert inputs.word_ids is not None

@@ -123,7 +123,7 @@ class Stepper:
         if not graphed:
             self.model.zero_grad()
             # Also on the way back, torch stays out of the way of native kernels: little is left for it to do.
-            with self._kernels().threads():
+            with self._kernels().settings():
                 return self._pass(torch.from_numpy(packed).to(self.device), shape)
         if shape not in self._graphs:
             self._graphs[shape] = _Graph(self, packed, shape)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.config import Direction
+from elmore.devices import send
 
 Counts = NDArray[np.int64]
 
@@ -79,10 +80,10 @@ class PackedBatch:
         sentences = torch.from_numpy(np.stack([packing.rows, packing.offsets, lengths]))
         return cls(
             lengths.tolist(),
-            _moved(word_numbers, device),
+            send(word_numbers, device),
             boundaries,
             packing.row_lengths.tolist(),
-            _moved(sentences, device),
+            send(sentences, device),
         )
 
     def __len__(self) -> int:
@@ -95,7 +96,7 @@ class PackedBatch:
     @cached_property
     def _row_ends(self) -> Tensor:
         """(N,) the last step of the row that each sentence stands in."""
-        lengths = _moved(torch.tensor(self.row_lengths, dtype=torch.int64), self.sentences.device)
+        lengths = send(torch.tensor(self.row_lengths, dtype=torch.int64), self.sentences.device)
         return lengths[self.sentences[0]] - 1
 
     def _step(self, place: Tensor, ends: Tensor, direction: Direction) -> Tensor:
@@ -127,10 +128,3 @@ class PackedBatch:
         starts = torch.zeros(self.steps * rows, dtype=torch.uint8, device=words.device)
         starts.index_fill_(0, open_at if direction == "forward" else close_at, 1)
         return words.view(self.steps, rows), starts.view(self.steps, rows)
-
-
-def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """On the device, without waiting for it."""
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
