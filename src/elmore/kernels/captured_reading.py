@@ -32,6 +32,7 @@ from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights, Recurrenc
 
 WINDOWS = (16, 4)  # steps that are captured together; the shorter window for what is left in the end
 FEWEST_ROWS = 32
+SPARE_MEMORY = 2**30  # more than a window needs while it is captured
 
 
 class StepRows(NamedTuple):
@@ -277,9 +278,12 @@ class _Memory:
 
 @contextmanager
 def _capturing(graph: "torch.cuda.CUDAGraph", memory: "_Memory") -> Iterator[None]:
-    """Around what is captured. Not `torch.cuda.graph`, which gives all free memory back first, to be fetched again."""
+    """Around what is captured. Not by `torch.cuda.graph`, which gives all free memory back first, to fetch it again."""
     device = memory.joint_inputs.device
     torch.cuda.synchronize(device)
+    free, _ = torch.cuda.mem_get_info(device)
+    if free < SPARE_MEMORY:
+        torch.cuda.empty_cache()  # which cannot be done any more while a graph is captured
     with torch.cuda.stream(_capture_stream(device)):
         # Other threads may go on with what they do on this GPU.
         graph.capture_begin(pool=memory.pool, capture_error_mode="thread_local")
