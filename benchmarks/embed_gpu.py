@@ -200,7 +200,7 @@ class Benchmark:
         first = first_tokens(text, SAMPLE // 4 if sample else WARM_UP)
 
         def read(some: Sentences = text) -> list[torch.Tensor]:
-            embedder._table = WordTable(embedder._model)
+            embedder._table = WordTable(embedder._model, fixed_width=embedder.batch_invariant)
             return embedder.encode_tensors(some, dtype="float16")
 
         for _ in range(2):

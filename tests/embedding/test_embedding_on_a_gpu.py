@@ -102,7 +102,7 @@ def test_a_table_of_words_that_grew_is_the_one_that_is_read(model: Model, refere
 
 def test_a_frozen_elmo_and_a_carried_state_are_read_by_graphs_too(model: Model, reference: Embedder) -> None:
     sentences = some_sentences(3, 20)
-    elmo, expected = Elmo(model.to("cuda"), dropout=0.0), Elmo(model, dropout=0.0)
+    elmo, expected = Elmo(model.to("cuda"), dropout=0.0).to("cuda"), Elmo(model, dropout=0.0)
     for _ in range(3):
         torch.testing.assert_close(elmo(sentences).mixed[0].cpu(), expected(sentences).mixed[0], rtol=1e-3, atol=1e-4)
     embedder = Embedder(model.to("cuda"))

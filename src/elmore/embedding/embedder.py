@@ -90,7 +90,8 @@ class Embedder:
 
     def _read_with(self, model: Model) -> None:
         self._model = model
-        self._cache, self._table = WordCache(model), WordTable(model)  # of which one comes to be used
+        # Of the two one comes to be used.
+        self._cache, self._table = WordCache(model), WordTable(model, fixed_width=self.batch_invariant)
 
     def __repr__(self) -> str:
         name = self._model.card.name or self._model.card.source

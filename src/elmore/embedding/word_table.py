@@ -42,9 +42,10 @@ class WordTable:
     ([2, 3, 4, 2, 3], torch.Size([5, 16]))
     """
 
-    def __init__(self, model: Model, *, largest: int = LARGEST) -> None:
+    def __init__(self, model: Model, *, largest: int = LARGEST, fixed_width: bool = False) -> None:
         self._model = model
         self._largest = largest
+        self._fixed_width = fixed_width  # all groups as wide: a product of another size may round differently
         self._lock = Lock()
         self._forget()
 
@@ -56,7 +57,7 @@ class WordTable:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy, or another process, needs: not the memory."""
-        return {"_model": self._model, "_largest": self._largest}
+        return {"_model": self._model, "_largest": self._largest, "_fixed_width": self._fixed_width}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -117,7 +118,7 @@ class WordTable:
         groups = []
         for start in range(0, len(words), size):
             group = words[start : start + size]
-            spelt = self._model.speller.spell(group)
+            spelt = self._model.speller.spell(group, trimmed=not self._fixed_width)
             inputs = WordInputs(*(None if part is None else send(_filled(part, size), device) for part in spelt))
             groups.append(encoder(inputs)[: len(group)])
         return torch.cat(groups)

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -249,8 +250,17 @@ class _Memory:
             self.starts = torch.zeros(directions, longest + 1, rows, dtype=torch.uint8, device=device)
             self.start_h = new(directions, vector)
             self.start_c = c.new_zeros(directions, cells)
-        self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._pool: Any = None  # torch has no name for what a handle is
+        self._graphs: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
         self._free = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def pool_of(self, graph: "torch.cuda.CUDAGraph") -> Any:
+        """Where a graph that is captured now keeps what it makes on its way: with the others of this memory."""
+        if self._pool is None or not self._graphs:
+            # A pool goes with the last of its graphs, and cannot be entered any more.
+            self._pool = torch.cuda.graph_pool_handle()
+        self._graphs.add(graph)
+        return self._pool
 
     def start_rows(self, lengths: Sequence[int], h: Tensor, c: Tensor | None) -> None:
         """Put rows before their first step; those beyond the last have nothing to read."""
@@ -286,7 +296,7 @@ def _capturing(graph: "torch.cuda.CUDAGraph", memory: "_Memory") -> Iterator[Non
         torch.cuda.empty_cache()  # which cannot be done any more while a graph is captured
     with torch.cuda.stream(_capture_stream(device)):
         # Other threads may go on with what they do on this GPU.
-        graph.capture_begin(pool=memory.pool, capture_error_mode="thread_local")
+        graph.capture_begin(pool=memory.pool_of(graph), capture_error_mode="thread_local")
         try:
             yield
         except BaseException:

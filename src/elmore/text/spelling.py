@@ -111,9 +111,11 @@ class Speller:
         if config.word_dim and vocabulary is None:
             raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
 
-    def spell(self, words: Sequence[str]) -> WordInputs:
-        """The inputs for these words, one row each."""
-        character_ids = self._trimmed(self.alphabet.spell(words)) if self.alphabet else None
+    def spell(self, words: Sequence[str], *, trimmed: bool = True) -> WordInputs:
+        """The inputs for these words, one row each; as wide as the longest needs, or as any word may be."""
+        character_ids = self.alphabet.spell(words) if self.alphabet else None
+        if character_ids is not None and trimmed:
+            character_ids = self._trimmed(character_ids)
         word_ids = [self._word_id(word) for word in words] if self.config.word_dim else None
         return WordInputs(character_ids, None if word_ids is None else torch.tensor(word_ids, dtype=torch.int64))
 
