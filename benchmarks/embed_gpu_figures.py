@@ -6,8 +6,8 @@ from typing import Any
 
 from kept_results import read_lines, table, thousands
 
-RESULTS = Path(__file__).resolve().parent / "results" / "embed_gpu.jsonl"
-PLOT = RESULTS.with_suffix(".png")
+HERE = Path(__file__).resolve().parent
+RESULTS, PLOT = HERE / "results" / "embed_gpu.jsonl", HERE / "results" / "embed_gpu.png"
 AIMS = {("words", "original", "bfloat16"): 1_500_000, ("words", "original", "tf32"): 700_000}
 AIMS |= dict.fromkeys([("words", "small", "bfloat16"), ("numbers", "small", "bfloat16")], 4_000_000)
 
