@@ -7,49 +7,29 @@ A table stands in its page between `<!-- table: NAME -->` and `<!-- end -->`; a 
 `tests/test_figures.py` that no page says anything else than the files.
 """
 
-import math
 import re
-import statistics
-import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ablation_figures
+import elmore_en_figures as elmore_en
 import embed_cpu_figures
 import embed_gpu_figures
 import embed_growth_figures
+import kernel_figures as kernels
 import overlap_figures
+import pos_tagger_figures as pos_tagger
+import pretrain_figures as pretraining
 import results_page_figures
 import task_comparison_figures
 import tasks_figures
 import tokenizer_figures
 import word_senses_figures
-from kept_results import (
-    bound,
-    constant,
-    directions,
-    in_words,
-    newest,
-    read,
-    read_lines,
-    share_of_peak,
-    table,
-    thousands,
-)
-
-from elmore.config import ModelConfig, tensor_shapes
-from elmore.pretraining.heldout_perplexity import METRIC
-from elmore.pretraining.recipe import Recipe
-from elmore.recipe import read_recipe
-from elmore.training.events import Evaluated, Progressed
-from elmore.training.trainable import Evaluation, Step
+from kept_results import constant, in_words, read
 
 ROOT = Path(__file__).resolve().parents[1]
-BENCHMARKS = ROOT / "benchmarks" / "results"
-EXPERIMENT = ROOT / "experiments" / "elmore-en"
-SHIPPED = ROOT / "src" / "elmore" / "models" / "elmore-en"
 
 
 def main() -> None:
@@ -90,168 +70,11 @@ def _filled(parts: Sequence[str | Any], values: Sequence[str]) -> str:
     return "".join(part + value for part, value in zip(parts, (*values, ""), strict=True))
 
 
-# Tables.
-
-
-def parity() -> str:
-    rows = read(BENCHMARKS / "parity.json")["rows"]
-    cells = [[row["program"], row["what"], f"{row['numbers']:,}", f"{row['largest_difference']:.0e}"] for row in rows]
-    return table(["original program", "compared", "numbers", "largest difference"], cells, texts=2)
-
-
-def equality() -> str:
-    found = read(BENCHMARKS / "equality.json")["largest_difference"]
-    ways = list(found["elmore-en"])
-    return table(["", *ways], [[size, *(bound(row[way]) for way in ways)] for size, row in found.items()])
-
-
-def native_recurrence() -> str:
-    found = read(BENCHMARKS / "native_cpu.json")["recurrence_gflops"]
-    numbers = list(next(iter(found.values())))
-    return table(["size, rows x steps", *numbers], [[name, *map(str, row.values())] for name, row in found.items()])
-
-
-def native_words() -> str:
-    found = read(BENCHMARKS / "native_cpu.json")["microseconds_a_word"]
-    numbers = list(next(iter(found.values())))
-    return table(["size", *numbers], [[name, *map(str, row.values())] for name, row in found.items()])
-
-
-def compute_error() -> str:
-    found = read(BENCHMARKS / "compute_error.json")
-    layers = [f"cosine, layer {number}" for number in range(len(found["cosine"]["float32"]))]
-    rows = [
-        [
-            f"`{compute}`",
-            *("1" if compute == "float32" else f"{cosine:.6f}" for cosine in cosines),
-            f"{found['perplexity'][compute]:.2f}",
-            f"{found['tagger'][compute]:.2f}",
-            f"{found['word_in_context'][compute]:.2f}",
-        ]
-        for compute, cosines in found["cosine"].items()
-    ]
-    return table(["`compute`", *layers, "perplexity", "tagger, %", "words in context, %"], rows)
-
-
-def compute_error_sizes() -> list[str]:
-    script = ROOT / "benchmarks" / "compute_error.py"
-    return [constant(script, "COMPARED"), constant(script, "SCORED")]
-
-
-def pretrain() -> str:
-    return table(
-        ["size", "rows", "classes", "tokens a second", "of the peak of matrix products"],
-        [
-            [
-                size,
-                f"{line['batch_size']:,}",
-                f"{line['classes']:,}",
-                thousands(line["tokens_per_second"]),
-                share_of_peak(line["tera_operations_per_second"], line["peak_tera_operations_per_second"]),
-            ]
-            for size, line in newest(BENCHMARKS / "pretrain.jsonl").items()
-        ],
-    )
-
-
-def pretrain_profile() -> str:
-    lines = {
-        size: line for size, line in newest(BENCHMARKS / "pretrain.jsonl").items() if "milliseconds_by_kind" in line
-    }
-    kinds = list(dict.fromkeys(kind for line in reversed(lines.values()) for kind in line["milliseconds_by_kind"]))
-    rows = []
-    for size, line in lines.items():
-        step, spent = line["milliseconds_per_step"], line["milliseconds_by_kind"]
-        times = [step, *(spent.get(kind, 0.0) for kind in kinds), max(step - sum(spent.values()), 0.0)]
-        rows.append([size, *(f"{time:.1f}" for time in times)])
-    shown = table(["size", "step", *kinds, "nothing runs"], rows)
-    return (
-        f"Where the time of a step goes, in milliseconds, by the kernels that a profiler saw:\n\n{shown}"
-        if rows
-        else ""
-    )
-
-
-def pretrain_cpu() -> str:
-    line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    names = {
-        "bilm-tf": "bilm-tf, float32",
-        "elmore, float32": "Elmore, float32",
-        "elmore, bfloat16": "Elmore, bfloat16 (`--training.precision bfloat16`)",
-    }
-    faster = {who: f"{ratio:.1f} times as fast" for who, ratio in line["ratio"].items()}
-    rows = [[name, f"{line['tokens_per_second'][who]:,}", faster.get(who, "")] for who, name in names.items()]
-    return table(["", "tokens a second", ""], rows)
-
-
-def epochs() -> str:
-    rows = [
-        [str(n), *(f"{one:.1f}" for one in directions(entry["heldout_each"])), f"{entry['heldout']:.1f}"]
-        for n, entry in enumerate((entry for entry in training_log() if "heldout" in entry), start=1)
-    ]
-    return table(["epoch", "forward", "backward", "mean"], rows)
-
-
-def texts() -> str:
-    alone = read(EXPERIMENT / "results" / "perplexity_by_sentence.json")
-    rows = [
-        [
-            name,
-            f"{one['tokens']:,}",
-            f"{one['unknown']:.1%}",
-            str(one["passage"]),
-            *(f"{one[which]:.1f}" for which in ("forward", "backward", "mean")),
-            f"{alone[name]['mean']:.1f}" if name in alone else "",
-        ]
-        for name, one in sorted(read(EXPERIMENT / "results" / "perplexity.json").items())
-    ]
-    head = ["text", "tokens", "`<UNK>`", "passages of", "forward", "backward", "mean", "each sentence by itself"]
-    return table(head, rows)
-
-
-def int8() -> str:
-    measured = read(EXPERIMENT / "results" / "int8.json")
-    rows = [[name, f"{one['float32']:.2f}", f"{one['int8']:.2f}"] for name, one in sorted(measured.items())]
-    shown = table(["text", "float32", "int8"], rows)
-    return f"What int8 costs, one scale for each row of a matrix:\n\n{shown}" if measured else ""
-
-
-def start_state() -> str:
-    measured = read(EXPERIMENT / "results" / "start_state.json")
-    rows = [
-        [name, *(f"{one[name]:.2f}" if one[name] > 1 else f"{one[name]:.1%}" for one in measured.values())]
-        for name in measured["zeros"]
-        if name != "start"
-    ]
-    return table(["", *measured], rows)
-
-
-def printed_lines() -> str:
-    """The last lines of the training of elmore-en, as the run prints what its log has."""
-    *_, logged, last, evaluated = training_log()
-    named = {
-        way: dict(zip(("forward", "backward"), directions(values), strict=True))
-        for way, values in (("sampled", logged["sampled_perplexities"]), ("heldout", evaluated["heldout_each"]))
-    }
-    speed = logged["tokens_per_second"]
-    progressed = Progressed(
-        Step(logged["step"], (logged["loss"],), logged["gradient_norm"], logged["learning_rate"]),
-        last["step"],
-        epoch=logged["epoch"],
-        metrics={"sampled_perplexities": named["sampled"]},
-        tokens_per_second=speed,
-        seconds_left=(last["tokens"] - logged["tokens"]) / speed,
-        logged=True,
-    )
-    found = Evaluation(METRIC, evaluated["heldout"], named["heldout"], tokens=0)
-    return f"```text\n{progressed}\n{Evaluated(evaluated['step'], found, is_baseline=False)}\n```"
-
-
 TABLES: dict[tuple[str, str], Callable[[], str]] = {
-    ("README.md", "parity"): parity,
-    ("docs/layers.md", "equality"): equality,
-    ("docs/performance.md", "native-recurrence"): native_recurrence,
-    ("docs/performance.md", "native-words"): native_words,
+    ("README.md", "parity"): kernels.parity,
+    ("docs/layers.md", "equality"): kernels.equality,
+    ("docs/performance.md", "native-recurrence"): kernels.native_recurrence,
+    ("docs/performance.md", "native-words"): kernels.native_words,
     ("benchmarks/README.md", "embed-cpu"): embed_cpu_figures.shown_ratios,
     ("docs/performance.md", "embed-cpu-ratios"): embed_cpu_figures.shown_ratios,
     ("docs/performance.md", "embed-cpu-rates"): embed_cpu_figures.shown_rates,
@@ -263,18 +86,18 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/performance.md", "embed-gpu-beside"): embed_gpu_figures.shown_beside,
     ("docs/performance.md", "embed-gpu-file"): embed_gpu_figures.shown_file,
     ("docs/performance.md", "embed-gpu-alone"): embed_gpu_figures.shown_alone,
-    ("docs/performance.md", "compute-error"): compute_error,
-    ("docs/pretraining.md", "pretrain"): pretrain,
-    ("docs/pretraining.md", "pretrain-profile"): pretrain_profile,
-    ("docs/pretraining.md", "pretrain-cpu"): pretrain_cpu,
+    ("docs/performance.md", "compute-error"): kernels.compute_error,
+    ("docs/pretraining.md", "pretrain"): pretraining.pretrain,
+    ("docs/pretraining.md", "pretrain-profile"): pretraining.pretrain_profile,
+    ("docs/pretraining.md", "pretrain-cpu"): pretraining.pretrain_cpu,
     ("docs/tasks.md", "training-speed"): tasks_figures.training,
     ("docs/tasks.md", "prediction-rates"): tasks_figures.rates,
     ("docs/tasks.md", "prediction-speed"): tasks_figures.prediction,
-    ("experiments/elmore-en/README.md", "epochs"): epochs,
-    ("experiments/elmore-en/README.md", "texts"): texts,
-    ("experiments/elmore-en/README.md", "int8"): int8,
-    ("experiments/elmore-en/README.md", "start-state"): start_state,
-    ("docs/pretraining.md", "printed-lines"): printed_lines,
+    ("experiments/elmore-en/README.md", "epochs"): elmore_en.epochs,
+    ("experiments/elmore-en/README.md", "texts"): elmore_en.texts,
+    ("experiments/elmore-en/README.md", "int8"): elmore_en.int8,
+    ("experiments/elmore-en/README.md", "start-state"): elmore_en.start_state,
+    ("docs/pretraining.md", "printed-lines"): elmore_en.printed_lines,
     ("experiments/overlap/README.md", "sets"): overlap_figures.sets,
     **{
         ("experiments/tasks/README.md", name): partial(task_comparison_figures.comparison, name)
@@ -314,158 +137,53 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
 }
 
 
-# Figures in sentences.
-
-
-def largest_difference() -> list[str]:
-    found = read(BENCHMARKS / "equality.json")["largest_difference"]
-    return [bound(max(difference for row in found.values() for difference in row.values()))]
-
-
-def speeds() -> list[str]:
-    lines = newest(BENCHMARKS / "pretrain.jsonl")
-    return [
-        thousands(lines["original"]["tokens_per_second"]),
-        f"{lines['original']['classes']:,}",
-        thousands(lines["medium"]["tokens_per_second"]),
-        thousands(lines["small"]["tokens_per_second"]),
-    ]
-
-
-def rounds() -> list[str]:
-    return [str(len(line["rounds"])) for line in newest(BENCHMARKS / "pretrain.jsonl").values()][:1]
-
-
-def cpu_training() -> list[str]:
-    line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    return [
-        str(line["batch_size"]),
-        f"{line['negatives']:,}",
-        f"{line['classes']:,}",
-        str(line["threads"]),
-        str(line["rounds"]),
-    ]
-
-
-def distinct_words() -> list[str]:
-    line = read_lines(BENCHMARKS / "pretrain_cpu.jsonl")[-1]
-    return [f"{2 * line['batch_size'] * line['window']:,}", f"{line['distinct_words']:,}"]
-
-
-def parameters(recipe: str | None = None) -> str:
-    """In millions: those of a recipe's model, or of the model inside."""
-    config = read_recipe(recipe, Recipe).model if recipe else None
-    config = config or ModelConfig.from_dict(read(SHIPPED / "config.json")["model"])
-    return f"{sum(math.prod(shape) for shape in tensor_shapes(config).values()) / 1e6:.1f}"
-
-
-def megabytes(digits: int) -> str:
-    return f"{sum(path.stat().st_size for path in SHIPPED.iterdir()) / 1e6:.{digits}f}"
-
-
-def million_words(digits: int = 0) -> str:
-    about = tomllib.loads((EXPERIMENT / "about.toml").read_text(encoding="utf-8"))
-    return f"{sum(text['words'] for text in about['texts']) / 1e6:.{digits}f}"
-
-
-def minutes() -> str:
-    return f"{read(SHIPPED / 'card.json')['extra']['training']['seconds'] / 60:.0f}"
-
-
-def softmax_words() -> str:
-    return f"{read(SHIPPED / 'card.json')['extra']['training']['corpus']['vocabulary']:,}"
-
-
-def perplexity(text: str, *, by_sentence: bool = False) -> str:
-    measured = read(EXPERIMENT / "results" / f"perplexity{'_by_sentence' if by_sentence else ''}.json")
-    return f"{measured[text]['mean']:.1f}"
-
-
-def tagger_scores() -> Any:
-    return read(ROOT / "experiments" / "pos-tagger" / "results" / "scores.json")
-
-
-def tagger_accuracy() -> list[str]:
-    return [f"{tagger_scores()['test']['value']:.1f}"]
-
-
-def tagger_answer() -> list[str]:
-    return [f"{tagger_scores()['bytes'] / 1e6:.1f}", *tagger_accuracy()]
-
-
-def tagger_rounding() -> list[str]:
-    scores = tagger_scores()
-    return [str(scores["test_tags_changed_by_float16"]), f"{scores['test']['gold']:,.0f}"]
-
-
-def training_sizes() -> list[str]:
-    training = read(SHIPPED / "card.json")["extra"]["training"]
-    return [f"{training['recipe']['training']['epochs']:.0f}", million_words(), minutes()]
-
-
-def shipped_recipe() -> Any:
-    return read(SHIPPED / "card.json")["extra"]["training"]["recipe"]["training"]
-
-
-def shipped_settings() -> list[str]:
-    recipe = shipped_recipe()
-    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["gradient_clip"])]
-
-
-def logged_every() -> list[str]:
-    first, second = (entry["step"] for entry in training_log()[:2])
-    return [str(second - first)]
-
-
-def gradient_norms() -> list[str]:
-    clip = shipped_recipe()["gradient_clip"]
-    norms = [entry["gradient_norm"] for entry in training_log() if "gradient_norm" in entry]
-    return [f"{statistics.median(norms):.1f}", f"{100 * statistics.mean(norm > clip for norm in norms):.0f}", str(clip)]
-
-
-def warm_sentences() -> list[str]:
-    return re.findall(r"\d+", read(EXPERIMENT / "results" / "start_state.json")["warm"]["start"])[:1]
-
-
-def training_log() -> list[dict[str, Any]]:
-    return read_lines(EXPERIMENT / "results" / "log.jsonl")
-
-
 SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
-    ("README.md", "the same call twice gives the same bits, another batch up to {} more or less"): largest_difference,
-    ("examples/demo.py", "Of all sizes and batches that were measured, up to {} (docs/layers.md)"): largest_difference,
+    (
+        "README.md",
+        "the same call twice gives the same bits, another batch up to {} more or less",
+    ): kernels.largest_difference,
+    (
+        "examples/demo.py",
+        "Of all sizes and batches that were measured, up to {} (docs/layers.md)",
+    ): kernels.largest_difference,
     (
         "src/elmore/embedding/embedder.py",
         "the same call gives the same bits, and another batch up to {} more or less in float32 (measured",
-    ): largest_difference,
-    ("README.md", "`elmore-en` has {} million parameters"): lambda: [parameters()],
-    ("README.md", "on {} million words of openly licensed English"): lambda: [million_words()],
-    ("README.md", "in {} minutes on one H200"): lambda: [minutes()],
-    ("README.md", "With a softmax over {} words"): lambda: [softmax_words()],
-    ("README.md", "it takes {} MB"): lambda: [megabytes(0)],
-    ("README.md", "is inside, {} % right on the test part"): tagger_accuracy,
-    ("experiments/pos-tagger/README.md", "**Answer.** One of {} MB that is {} % right on the test set"): tagger_answer,
-    ("experiments/pos-tagger/README.md", "{} of the {} tags of the test set are others"): tagger_rounding,
-    ("README.md", "perplexity is {} on Wikipedia articles"): lambda: [perplexity("own-wikipedia")],
+    ): kernels.largest_difference,
+    ("README.md", "`elmore-en` has {} million parameters"): lambda: [elmore_en.parameters()],
+    ("README.md", "on {} million words of openly licensed English"): lambda: [elmore_en.million_words()],
+    ("README.md", "in {} minutes on one H200"): lambda: [elmore_en.minutes()],
+    ("README.md", "With a softmax over {} words"): lambda: [elmore_en.softmax_words()],
+    ("README.md", "it takes {} MB"): lambda: [elmore_en.megabytes(0)],
+    ("README.md", "is inside, {} % right on the test part"): pos_tagger.accuracy,
+    (
+        "experiments/pos-tagger/README.md",
+        "**Answer.** One of {} MB that is {} % right on the test set",
+    ): pos_tagger.answer,
+    ("experiments/pos-tagger/README.md", "{} of the {} tags of the test set are others"): pos_tagger.rounding,
+    ("README.md", "perplexity is {} on Wikipedia articles"): lambda: [elmore_en.perplexity("own-wikipedia")],
     ("README.md", "{} on the shuffled sentences of the One Billion Word benchmark ({} each by itself)"): lambda: [
-        perplexity("1b-heldout-dev"),
-        perplexity("1b-heldout-dev", by_sentence=True),
+        elmore_en.perplexity("1b-heldout-dev"),
+        elmore_en.perplexity("1b-heldout-dev", by_sentence=True),
     ],
     (
         "README.md",
         "{} tokens a second at the original size with its softmax over {} words, {} at medium size and {} at small",
-    ): speeds,
-    ("CHANGELOG.md", "an English model of {} MB"): lambda: [megabytes(0)],
+    ): pretraining.speeds,
+    ("CHANGELOG.md", "an English model of {} MB"): lambda: [elmore_en.megabytes(0)],
     (
         "docs/performance.md",
         "the {} size in {} on {} threads, medians of {} rounds",
     ): embed_growth_figures.conditions,
-    ("docs/pretraining.md", "Medians of {} rounds"): rounds,
+    ("docs/pretraining.md", "Medians of {} rounds"): pretraining.rounds,
     (
         "docs/pretraining.md",
         "Adagrad, {} rows, {} of {} classes, {} threads; medians of {} rounds",
-    ): cpu_training,
-    ("docs/pretraining.md", "Of the {} places of both directions {} hold distinct words"): distinct_words,
+    ): pretraining.cpu_training,
+    (
+        "docs/pretraining.md",
+        "Of the {} places of both directions {} hold distinct words",
+    ): pretraining.distinct_words,
     (
         "docs/tasks.md",
         "{} sentences of WikiNEuRal, {} tokens, medians of {} rounds in turns",
@@ -473,7 +191,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     (
         "docs/performance.md",
         "on\n{} sentences of SemCor; the perplexity of {} of a held-out Wikipedia",
-    ): compute_error_sizes,
+    ): kernels.compute_error_sizes,
     ("docs/text.md", "with an F1 of {} % on its dev and {} % on its test part"): tokenizer_figures.ud_f1,
     ("docs/text.md", "Of {} sentences of its text, cut in a style"): tokenizer_figures.converted_sentences,
     (
@@ -485,43 +203,57 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "the upper layer has {} F1, the lower {}\nand WordNet's first sense {} (the paper",
     ): word_senses_figures.answer,
     ("experiments/word-senses/README.md", "layer tells best too, {} % to {} %."): word_senses_figures.pair_accuracies,
-    ("src/elmore/models/LICENCE.md", "on {} million words"): lambda: [million_words()],
+    ("src/elmore/models/LICENCE.md", "on {} million words"): lambda: [elmore_en.million_words()],
     ("experiments/elmore-en/about.toml", "English, {} million parameters, trained from scratch on {} million words"): (
-        lambda: [parameters(), million_words()]
+        lambda: [elmore_en.parameters(), elmore_en.million_words()]
     ),
-    ("experiments/elmore-en/README.md", "The medium size ({} million parameters)"): lambda: [parameters()],
+    ("experiments/elmore-en/README.md", "The medium size ({} million parameters)"): lambda: [elmore_en.parameters()],
     ("experiments/elmore-en/README.md", "a softmax over {} words, stored as int8: {} MB"): lambda: [
-        softmax_words(),
-        megabytes(1),
+        elmore_en.softmax_words(),
+        elmore_en.megabytes(1),
     ],
-    ("experiments/elmore-en/README.md", "{} epochs over {} million words took {} minutes"): training_sizes,
+    (
+        "experiments/elmore-en/README.md",
+        "{} epochs over {} million words took {} minutes",
+    ): elmore_en.training_sizes,
     ("experiments/elmore-en/README.md", "The text is {} million words in {} files"): lambda: [
-        million_words(1),
-        str(len(read(SHIPPED / "card.json")["extra"]["training"]["corpus"]["inputs"])),
+        elmore_en.million_words(1),
+        str(len(read(elmore_en.SHIPPED / "card.json")["extra"]["training"]["corpus"]["inputs"])),
     ],
-    ("experiments/elmore-en/README.md", "the mean of the states after {} sentences"): warm_sentences,
-    ("experiments/elmore-en/README.md", "The median norm is {}, and {} % of them lie above {}"): gradient_norms,
-    ("experiments/elmore-en/README.md", "has the norm of the gradients every {} steps"): logged_every,
-    ("experiments/elmore-en/README.md", "{} epochs, rate {}, clip {} | the one that is shipped"): shipped_settings,
-    ("experiments/elmore-en/about.toml", "{} epochs, rate {}, clip {}, below the usual norm"): shipped_settings,
+    ("experiments/elmore-en/README.md", "the mean of the states after {} sentences"): elmore_en.warm_sentences,
+    (
+        "experiments/elmore-en/README.md",
+        "The median norm is {}, and {} % of them lie above {}",
+    ): elmore_en.gradient_norms,
+    ("experiments/elmore-en/README.md", "has the norm of the gradients every {} steps"): elmore_en.logged_every,
+    (
+        "experiments/elmore-en/README.md",
+        "{} epochs, rate {}, clip {} | the one that is shipped",
+    ): elmore_en.shipped_settings,
+    (
+        "experiments/elmore-en/about.toml",
+        "{} epochs, rate {}, clip {}, below the usual norm",
+    ): elmore_en.shipped_settings,
     ("experiments/elmore-en/README.md", "on {} sentences of each text"): lambda: [
-        constant(EXPERIMENT / "start_state.py", "SENTENCES")
+        constant(elmore_en.EXPERIMENT / "start_state.py", "SENTENCES")
     ],
     ("experiments/elmore-en/README.md", "that is best on {} training pairs"): lambda: [
-        constant(EXPERIMENT / "start_state.py", "PAIRS")
+        constant(elmore_en.EXPERIMENT / "start_state.py", "PAIRS")
     ],
     ("experiments/elmore-en/README.md", "{} paragraphs of each source"): lambda: [
-        in_words(int(constant(EXPERIMENT / "warm_text.py", "PARAGRAPHS")))
+        in_words(int(constant(elmore_en.EXPERIMENT / "warm_text.py", "PARAGRAPHS")))
     ],
     ("src/elmore/recipes/pretraining/elmore-en.toml", "on openly licensed text, {} minutes on one H200"): lambda: [
-        minutes()
+        elmore_en.minutes()
     ],
     ("src/elmore/recipes/pretraining/elmore-en.toml", "the median norm of the gradients, {},"): lambda: (
-        gradient_norms()[:1]
+        elmore_en.gradient_norms()[:1]
     ),
-    ("src/elmore/recipes/pretraining/small.toml", "# {} million parameters"): lambda: [parameters("small")],
-    ("src/elmore/recipes/pretraining/medium.toml", "# {} million parameters"): lambda: [parameters("medium")],
-    ("src/elmore/recipes/pretraining/original.toml", "recipe, {} million parameters"): lambda: [parameters("original")],
+    ("src/elmore/recipes/pretraining/small.toml", "# {} million parameters"): lambda: [elmore_en.parameters("small")],
+    ("src/elmore/recipes/pretraining/medium.toml", "# {} million parameters"): lambda: [elmore_en.parameters("medium")],
+    ("src/elmore/recipes/pretraining/original.toml", "recipe, {} million parameters"): lambda: [
+        elmore_en.parameters("original")
+    ],
     (
         "experiments/tokenizer/README.md",
         "{} were scored: together they cost {} % fewer bits, less in {} texts and more in {}",

@@ -25,15 +25,19 @@ SHARED = (
     "circumstances.py",
     "comparison_parts.py",
     "comparisons.py",
+    "elmore_en_figures.py",
     "embed_cpu_figures.py",
     "embed_cpu_turns.py",
     "embed_gpu_figures.py",
     "embed_gpu_parts.py",
     "embed_growth_figures.py",
     "kept_results.py",
+    "kernel_figures.py",
     "overlap_figures.py",
     "paper_figures.py",
     "peer_environments.py",
+    "pos_tagger_figures.py",
+    "pretrain_figures.py",
     "quiet_machine.py",
     "results_page_figures.py",
     "task_comparison_figures.py",
@@ -160,7 +164,7 @@ def test_a_figure_that_has_lost_its_sentence_is_noticed() -> None:
 
 
 def test_every_comparison_with_the_original_programs_is_in_the_table() -> None:
-    rows = figures.read(figures.BENCHMARKS / "parity.json")["rows"]
+    rows = figures.kernels.read(figures.kernels.BENCHMARKS / "parity.json")["rows"]
     assert [(row["program"], row["what"]) for row in rows] == [
         (c.program, c.what) for c in script(ROOT / "benchmarks" / "parity.py").COMPARISONS
     ]
@@ -168,20 +172,20 @@ def test_every_comparison_with_the_original_programs_is_in_the_table() -> None:
 
 def test_every_size_was_read_in_every_way() -> None:
     equality = script(ROOT / "benchmarks" / "equality.py")
-    found = figures.read(figures.BENCHMARKS / "equality.json")["largest_difference"]
+    found = figures.kernels.read(figures.kernels.BENCHMARKS / "equality.json")["largest_difference"]
     assert {size: list(row) for size, row in found.items()} == {size: list(equality.WAYS) for size in equality.MODELS}
     assert {row["the same call twice"] for row in found.values()} == {0.0}
 
 
 def test_the_time_of_a_step_is_told_by_kind_and_adds_up(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(figures, "BENCHMARKS", tmp_path)
+    monkeypatch.setattr(figures.pretraining, "BENCHMARKS", tmp_path)
     kinds = {"small": {"matrix products": 1.5, "copies": 0.5}, "original": {"matrix products": 4.0, "softmax": 2.0}}
     lines = [
         {"size": size, "milliseconds_per_step": 2 * sum(spent.values()), "milliseconds_by_kind": spent}
         for size, spent in kinds.items()
     ]
     (tmp_path / "pretrain.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert figures.pretrain_profile().splitlines()[2:] == [
+    assert figures.pretraining.pretrain_profile().splitlines()[2:] == [
         "| size | step | matrix products | softmax | copies | nothing runs |",
         "|---|--:|--:|--:|--:|--:|",
         "| small | 4.0 | 1.5 | 0.0 | 0.5 | 2.0 |",
@@ -191,8 +195,8 @@ def test_the_time_of_a_step_is_told_by_kind_and_adds_up(monkeypatch, tmp_path: P
 
 def test_a_bound_is_never_below_what_was_measured() -> None:
     for difference in (5.1e-6, 1e-6, 9.99e-6, 2.7418136596679688e-06):
-        assert float(figures.bound(difference)) >= difference * (1 - 1e-8)
-    assert figures.bound(9.99e-6) == "1e-05"
+        assert float(figures.kernels.bound(difference)) >= difference * (1 - 1e-8)
+    assert figures.kernels.bound(9.99e-6) == "1e-05"
 
 
 def test_the_card_of_the_model_inside_holds_what_the_experiment_measured() -> None:
@@ -205,7 +209,7 @@ def test_the_card_of_the_model_inside_holds_what_the_experiment_measured() -> No
 
 def test_the_card_of_the_model_inside_ends_as_the_log_of_its_training_does() -> None:
     training = json.loads((ROOT / "src/elmore/models/elmore-en/card.json").read_text())["extra"]["training"]
-    last = [entry for entry in figures.training_log() if "heldout" in entry][-1]
+    last = [entry for entry in figures.elmore_en.training_log() if "heldout" in entry][-1]
     assert training["heldout_perplexity"]["mean"] == pytest.approx(last["heldout"], rel=1e-5)
     assert training["words_read"] == last["tokens"]
 
@@ -230,7 +234,7 @@ def test_every_file_of_results_is_written_by_a_script(path: Path) -> None:
     ],
 )
 def test_every_field_that_is_kept_is_one_that_its_script_writes(name: str, program: str) -> None:
-    lines = figures.read_lines(figures.BENCHMARKS / f"{name}.jsonl")
+    lines = figures.pretraining.read_lines(figures.pretraining.BENCHMARKS / f"{name}.jsonl")
     parsed = [ast.parse((ROOT / "benchmarks" / f"{part}.py").read_text("utf-8")) for part in (program, "circumstances")]
     written = {node.value for tree in parsed for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     assert lines
