@@ -36,7 +36,7 @@ def test_pairs_without_consensus_are_counted_and_left_out(data, tmp_path):
     opened = train_small("entailment", tmp_path / "run", data, training__epochs=1)[0]
     assert isinstance(opened, Opened)
     assert (opened.train, opened.dev) == (4, 4)
-    assert opened.notices[0] == "1 pair left out whose label is -: the annotators did not agree on one"
+    assert opened.notices[0] == "train: 1 pair left out whose label is -: the annotators did not agree on one"
 
 
 def test_accuracy_comes_with_a_table_by_class(run, data):

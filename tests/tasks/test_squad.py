@@ -163,7 +163,7 @@ def test_what_was_left_out_is_told_before_a_training(tmp_path):
     opened = train_small("squad", tmp_path / "run", file, training__epochs=1)[0]
     assert isinstance(opened, Opened)
     assert (opened.train, opened.dev) == (1, 2)
-    assert "1 answer does not stand where answer_start says: not trained on" in opened.notices
+    assert "train: 1 answer does not stand where answer_start says: not trained on" in opened.notices
 
 
 def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(run, data, tmp_path, monkeypatch):

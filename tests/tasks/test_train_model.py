@@ -15,7 +15,7 @@ from elmore.tasks import task_training
 from elmore.tasks.events import Finished, Opened, Told
 from elmore.tasks.train_model import drawn, train
 from elmore.tasks.trained_model import load
-from elmore.training.events import Evaluated, Progressed, RolledBack, Stopped
+from elmore.training.events import Evaluated, Progressed, RolledBack, Started, Stopped
 from elmore.training.log import read_log
 from small_tasks import SMALL, TRAINING, WITH_ELMO, train_small, write_data
 
@@ -65,6 +65,21 @@ def test_the_mix_that_a_task_learnt_is_told_and_kept(runs):
     assert weights != pytest.approx([1 / 3] * 3, abs=1e-4)
 
 
+def test_a_mix_that_is_learnt_is_drawn(data, runs, tmp_path):
+    assert (runs["ner"] / "mix.png").read_bytes().startswith(b"\x89PNG")
+    *_, finished = train_small("ner", tmp_path / "run", data["ner"], elmo__layers="last", training__epochs=1)
+    assert isinstance(finished, Finished)
+    assert finished.pictures == (tmp_path / "run/loss.png",)
+    assert str(finished).endswith(f"drew {tmp_path / 'run/loss.png'}")
+
+
+def test_the_best_of_models_that_find_nothing_is_the_one_trained_longest():
+    stopping = task_training.EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
+    assert [stopping.add(score) for score in (0.0, 0.0, 0.0)] == [True, True, True]  # each time the weights are kept
+    assert (stopping.best_evaluation, stopping.is_over, stopping.rate_share) == (3, False, 1.0)
+    assert [stopping.add(score) for score in (7.0, 0.0)] == [True, False]
+
+
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(data, runs, tmp_path):
     recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
     events = train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], recipe=recipe, device="cpu")
@@ -84,6 +99,7 @@ from pathlib import Path
 from small_tasks import *
 from elmore.training.events import Evaluated
 import elmore.tasks.train_model
+elmore.tasks.train_model.SECONDS_BETWEEN_CHECKPOINTS = 0.0  # after every epoch, that there is something to go on from
 recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
 folder, data = sys.argv[1:]
 for event in elmore.tasks.train_model.train("ner", folder, train=data, dev=data, recipe=recipe, device="cpu"):
@@ -101,7 +117,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_model(data, runs, tmp_path):
             if int(line) >= 6:
                 process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "run" / "model").exists()
-    list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], resume=True, device="cpu"))
+    events = list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], resume=True, device="cpu"))
+    (started,) = [event for event in events if isinstance(event, Started)]
+    assert started.done > 0
     assert digests(tmp_path / "run") == digests(runs["ner"])
 
 
@@ -183,10 +201,15 @@ def test_whatever_the_recipe_says_a_model_is_trained_saved_and_loaded(changes, d
 def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tmp_path):
     from elmore import load as load_bilm
 
-    train_small(
+    opened, *_ = train_small(
         "ner", tmp_path / "run", data["ner"], elmo__training="joint", elmo__learning_rate=0.01, training__epochs=1
     )
     before, after = load_bilm("tiny-random").network, load_bilm(tmp_path / "run/model/elmo").network
+    # All of it is counted, though it waits for its turn.
+    frozen, *_ = train_small("ner", tmp_path / "frozen", data["ner"], training__epochs=1)
+    assert isinstance(opened, Opened)
+    assert isinstance(frozen, Opened)
+    assert opened.parameters == frozen.parameters + sum(parameter.numel() for parameter in before.parameters())
     # Of three parts only the highest had its turn in one epoch.
     changed = {name for name, own in after.state_dict().items() if not own.equal(before.state_dict()[name])}
     assert changed == {name for name in after.state_dict() if name.startswith("lstm.1")}
@@ -268,8 +291,29 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
         load(runs["ner"], elmo="elmore-en")
     unseen = tmp_path / "unseen.conll"
     unseen.write_text("Ann\tB-ROBOT\n")
-    with pytest.raises(InputError, match=r"unseen.conll, line 1: 'Ann' has the tag 'U-ROBOT', which the training data"):
+    with pytest.raises(
+        InputError, match=r"unseen.conll, line 1: 'Ann' is of the kind 'ROBOT', which the training data"
+    ):
         load(runs["ner"], device="cpu").evaluate(unseen)
+    with pytest.raises(
+        InputError, match=r"line 1, character 1: 'John\\tB-PER' .* \(the model is for sentiment, and so"
+    ):
+        load(runs["sentiment"], device="cpu").evaluate(data["ner"])
+
+
+def test_a_model_without_elmo_takes_no_bilm(data, tmp_path):
+    train_small("pos", tmp_path / "run", data["pos"], elmo__where="none", training__epochs=1)
+    with pytest.raises(InputError, match="is without ELMo, and has no use for the biLM tiny-random"):
+        load(tmp_path / "run", elmo="tiny-random", device="cpu")
+
+
+def test_what_is_left_out_is_told_in_training_and_in_scoring(tmp_path):
+    trees = tmp_path / "trees.txt"
+    trees.write_text("(3 (2 It) (4 works))\n(1 (2 It) (0 fails))\n(2 (2 It) (2 is))\n")
+    opened, *_ = train_small("sentiment", tmp_path / "run", trees, task__binary=True, training__epochs=1)
+    assert isinstance(opened, Opened)
+    assert opened.notices == ("train: 5 neutral phrases left out", "dev: 1 neutral phrase left out")
+    assert load(tmp_path / "run", device="cpu").evaluate(trees).notices == ("1 neutral phrase left out",)
 
 
 def test_a_damaged_model_is_named(runs, tmp_path):

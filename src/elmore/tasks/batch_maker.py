@@ -47,6 +47,11 @@ class BatchMaker(Generic[E]):
             inputs.append(TokenInputs.of(sentences, self.vocabulary, layers, pinned=pinned).to(self.device))
         return Batch(examples, tuple(inputs))
 
+    def is_to_read(self, examples: Sequence[E]) -> bool:
+        """Whether a frozen biLM has to read any of these, or their layers are all in a cache."""
+        sentences = token_sequences(self.task, examples)
+        return self.layers is not None and not (isinstance(self.layers, LayerCache) and self.layers.holds(sentences))
+
     def read_ahead(self, examples: Sequence[E]) -> None:
         """Have the layers of all these in the cache, if there is one."""
         if isinstance(self.layers, LayerCache):

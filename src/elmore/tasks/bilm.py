@@ -4,9 +4,11 @@ A task model is worth nothing with another biLM than the one it was trained with
 """
 
 import hashlib
-from collections.abc import Generator, Sequence
+import shutil
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import torch
 
@@ -15,7 +17,7 @@ from elmore.corpus.prepare import prepare
 from elmore.embedding.embedder import Embedder
 from elmore.errors import InputError, NotFound
 from elmore.model import Model, load
-from elmore.pretraining.events import Finished
+from elmore.pretraining.events import Event, Finished
 from elmore.pretraining.pretrain import pretrain
 from elmore.tasks.events import Told
 from elmore.tasks.model_folder import RequiredBilm
@@ -23,6 +25,9 @@ from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
 from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
+from elmore.training.events import Progressed
+from elmore.training.progress_reports import SECONDS_OF_SILENCE
+from elmore.training.run_folder import RunFolder
 
 HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
 
@@ -59,29 +64,39 @@ def fine_tune(
 ) -> Generator[Told, None, Model]:
     """Train a biLM as a language model on a task's sentences, in a folder, and return it.
 
-    Yields what there is to tell, the perplexity before and after. What was done by an earlier try is not done again.
+    Yields what there is to tell, how far it is and the perplexity before and after. What was done by an earlier try is
+    not done again.
     """
     text = _written_out(sentences, Embedder(model).tokenizer, token_style)
     # Another text, from a try with other examples, is another corpus.
     place = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    corpus, run = place / "corpus", place / "run"
-    if not corpus.is_dir():
-        _prepare(text, model, corpus)
-    if not (run / "model").is_dir():
-        if (run / "recipe.json").is_file():
-            events = pretrain(corpus, run, resume=True, device=device)
+    corpus, run = place / "corpus", RunFolder(place / "run")
+    if not run.model.is_dir():
+        if not corpus.is_dir():
+            _prepare(text, model, corpus)
+        if run.is_begun:
+            events = pretrain(corpus, run.path, resume=True, device=device)
         else:
             recipe = {"training.epochs": options.fine_tuning_epochs}
-            events = pretrain(corpus, run, recipe, init=model, device=device)
-        for event in events:
-            if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
-                yield Told(
-                    f"fine-tuned {model.card.name or model.card.source} on {len(sentences):,} sentences of the task: "
-                    f"perplexity {event.baseline.score:.1f} before, {event.heldout.score:.1f} after"
-                )
-    tuned = load(run / "model", device=device)
+            events = pretrain(corpus, run.path, recipe, init=model, device=device)
+        yield from _told(events, f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task")
+    # Several times the model, which is there now.
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    tuned = load(run.model, device=device)
     # It wants its text as the biLM before did, whatever the corpus looked like.
     return replace(tuned, card=replace(tuned.card, text=model.card.text))
+
+
+def _told(events: Iterable[Event], what: str) -> Iterator[Told]:
+    """Of a pre-training what one who waits for a task wants to know."""
+    spoke = monotonic()
+    for event in events:
+        if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_OF_SILENCE:
+            yield Told(f"fine-tuning {what}: {event}")
+            spoke = monotonic()
+        if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
+            before, after = event.baseline.score, event.heldout.score
+            yield Told(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
 
 
 def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token_style: TokenStyle) -> str:

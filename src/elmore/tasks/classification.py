@@ -18,8 +18,8 @@ from elmore.tasks.blocks.biattentive_classifier import BiattentiveClassifier, Cl
 from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
-from elmore.tasks.recipe import TaskOptions
-from elmore.tasks.task import Batch, Labels, TaskModel, TextCutter
+from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.task import Batch, Labels, ReadExamples, Task, TaskModel, TextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
 from elmore.tasks.token_inputs import TokenInputs
 
@@ -114,6 +114,26 @@ def most_probable(logits: Tensor, labels: Sequence[str]) -> list[PredictedLabel]
     """The best label of each row, and the probabilities of all."""
     probabilities = logits.softmax(dim=-1).tolist()
     return [PredictedLabel(labels[max(range(len(row)), key=row.__getitem__)], row) for row in probabilities]
+
+
+def classification_task(
+    name: str, summary: str, recipe: type[TaskRecipe], read: ReadExamples[LabeledTokens]
+) -> Task[LabeledTokens, PredictedLabel]:
+    """A task of this network, which differs from others in its data alone."""
+    return Task(
+        name=name,
+        summary=summary,
+        recipe=recipe,
+        read=read,
+        sentences=lambda example: (example.tokens,),
+        labels=labels,
+        check=check,
+        build=build,
+        score=score,
+        counts=counts,
+        parse=parse,
+        result=result,
+    )
 
 
 def labels(examples: Sequence[LabeledExample], options: TaskOptions) -> Labels:  # noqa: ARG001  # as in every task

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmore.tasks import classification
-from elmore.tasks.classification import ClassifierOptions, LabeledTokens, PredictedLabel
+from elmore.tasks.classification import ClassifierOptions, LabeledTokens, classification_task
 from elmore.tasks.readers.labeled_text import read_labeled_text
 from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.task import Dataset, Task
+from elmore.tasks.task import Dataset
 from elmore.tasks.text_cutter import StyledTextCutter
 
 
@@ -39,17 +38,9 @@ def read(paths: Sequence[str | Path], options: ClassifyOptions, *, to_train: boo
     return Dataset(examples)
 
 
-CLASSIFY: Task[LabeledTokens, PredictedLabel] = Task(
-    name="classify",
-    summary="one label for a text, from a table of texts and labels",
-    recipe=ClassifyRecipe,
-    read=read,
-    sentences=lambda example: (example.tokens,),
-    labels=classification.labels,
-    check=classification.check,
-    build=classification.build,
-    score=classification.score,
-    counts=classification.counts,
-    parse=classification.parse,
-    result=classification.result,
+CLASSIFY = classification_task(
+    "classify",
+    "one label for a text, from a table of texts and labels",
+    ClassifyRecipe,
+    read,
 )

@@ -69,7 +69,7 @@ class Finished(NamedTuple):
     score: Score  # of the best weights on the dev set
     epoch: int  # at whose end they were found; 0 where a model was fitted, which takes no epochs
     mixes: Mapping[str, Mapping[str, Any]]  # by place: what the task learnt about the layers
-    curve: Path | None  # None without matplotlib, and without epochs
+    pictures: tuple[Path, ...]  # none without matplotlib, and none of a model that was fitted
 
     def __str__(self) -> str:
         after = f", after epoch {self.epoch}" if self.epoch else ""
@@ -78,8 +78,10 @@ class Finished(NamedTuple):
             shares = " ".join(f"{weight:.2f}" for weight in mix["weights"])
             lines.append(f"mix of layers at the {place}: {shares}, gamma {mix['gamma']:.2f}")
         lines.append(f"wrote {self.model}")
-        if self.curve is None and self.epoch:
-            lines.append("for a picture of the training: pip install 'elmore[plots]'")
+        if self.pictures:
+            lines.append(f"drew {', '.join(map(str, self.pictures))}")
+        elif self.epoch:
+            lines.append("for pictures of the training and of the mix: pip install 'elmore[plots]'")
         return "\n".join(lines)
 
 

@@ -9,11 +9,10 @@ from elmore.tasks.events import Fitted, Fitting
 from elmore.tasks.new_model import AssembledModel
 from elmore.tasks.task import Batch, Fit, FittedModel
 from elmore.training.events import Stopped
+from elmore.training.progress_reports import SECONDS_OF_SILENCE
 
 E = TypeVar("E")
 P = TypeVar("P")
-
-SECONDS_OF_SILENCE = 10.0
 
 
 def fit_model(

@@ -130,6 +130,13 @@ class LayerCache:
                 self._write_part(kept, show_progress_bar=show_progress_bar)
                 self._open_parts()
 
+    def holds(self, sentences: Iterable[Tokens]) -> bool:
+        """Whether the layers of all these are there, by whomever they were added."""
+        make_folder(self._folder)
+        with FileLock(self._folder / ".lock"):
+            self._open_parts()
+        return all(self._digest(sentence) in self._places for sentence in sentences)
+
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
         """(T, L, dim) for each sentence; what is on disk as it lies there."""
         places = [self._places.get(self._digest(sentence)) for sentence in sentences]

@@ -18,7 +18,7 @@ from elmore.tasks.metrics.span_f1 import span_scores
 from elmore.tasks.readers.tagged_columns import detect_tag_scheme, read_tagged
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.tag_schemes import allowed_transitions, lenient_spans, spans_of, tags_of
-from elmore.tasks.tagging import TaggedTokens, TaggerModel, TaggerOptions, check_known, parse_sentences
+from elmore.tasks.tagging import TaggedTokens, TaggerModel, TaggerOptions, parse_sentences
 from elmore.tasks.task import Dataset, Labels, Task
 from elmore.tasks.token_embedder import TokenEmbedder
 
@@ -92,6 +92,17 @@ def labels(examples: Sequence[TaggedTokens], options: NerOptions) -> Labels:  # 
     return {"kinds": kinds}
 
 
+def check(examples: Sequence[TaggedTokens], known: Labels) -> None:
+    """Refuse names of a kind that the training data did not have."""
+    for example in examples:
+        for label, first, stop in lenient_spans(example.tags):
+            if label not in known["kinds"]:
+                raise InputError(
+                    f"{example.place}: {' '.join(example.tokens[first:stop])!r} is of the kind {label!r}, which the "
+                    f"training data does not have; it has {', '.join(known['kinds'])}"
+                )
+
+
 def build(options: NerOptions, labels: Labels, embedder: TokenEmbedder) -> TaggerModel:
     tags = bioul_tags(labels)
     allowed = allowed_transitions(tags, "bioul")
@@ -142,7 +153,7 @@ NER: Task[TaggedTokens, list[str]] = Task(
     read=read,
     sentences=lambda example: (example.tokens,),
     labels=labels,
-    check=lambda examples, known: check_known(examples, bioul_tags(known), what="tag"),
+    check=check,
     build=build,
     score=score,
     counts=counts,

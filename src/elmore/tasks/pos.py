@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from elmore.errors import InputError
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.readers.tagged_columns import read_tagged
 from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.tagging import TaggedTokens, TaggerModel, TaggerOptions, check_known, parse_sentences
+from elmore.tasks.tagging import TaggedTokens, TaggerModel, TaggerOptions, parse_sentences
 from elmore.tasks.task import Dataset, Labels, Task
 from elmore.tasks.token_embedder import TokenEmbedder
 
@@ -67,6 +68,17 @@ def labels(examples: Sequence[TaggedTokens], options: PosOptions) -> Labels:  # 
     return {"tags": sorted({tag for example in examples for tag in example.tags})}
 
 
+def check(examples: Sequence[TaggedTokens], known: Labels) -> None:
+    """Refuse sentences with tags that the training data did not have."""
+    for example in examples:
+        for token, tag in zip(example.tokens, example.tags, strict=True):
+            if tag not in known["tags"]:
+                raise InputError(
+                    f"{example.place}: {token!r} has the tag {tag!r}, which the training data does not have; it has "
+                    f"{', '.join(known['tags'])}"
+                )
+
+
 def build(options: PosOptions, labels: Labels, embedder: TokenEmbedder) -> TaggerModel:
     return TaggerModel(options, labels["tags"], embedder)
 
@@ -103,7 +115,7 @@ POS: Task[TaggedTokens, list[str]] = Task(
     read=read,
     sentences=lambda example: (example.tokens,),
     labels=labels,
-    check=lambda examples, known: check_known(examples, known["tags"], what="tag"),
+    check=check,
     build=build,
     score=score,
     counts=counts,

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from elmore.errors import count
 from elmore.fields import checked_field
-from elmore.tasks import classification
-from elmore.tasks.classification import ClassifierOptions, LabeledTokens, PredictedLabel
+from elmore.tasks.classification import ClassifierOptions, LabeledTokens, classification_task
 from elmore.tasks.readers.trees import read_trees
 from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.task import Dataset, Task
+from elmore.tasks.task import Dataset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +60,9 @@ def _binary(label: str) -> str | None:
     return {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}.get(label)
 
 
-SENTIMENT: Task[LabeledTokens, PredictedLabel] = Task(
-    name="sentiment",
-    summary="sentiment of sentences, from trees of the Stanford Sentiment Treebank",
-    recipe=SentimentRecipe,
-    read=read,
-    sentences=lambda example: (example.tokens,),
-    labels=classification.labels,
-    check=classification.check,
-    build=classification.build,
-    score=classification.score,
-    counts=classification.counts,
-    parse=classification.parse,
-    result=classification.result,
+SENTIMENT = classification_task(
+    "sentiment",
+    "sentiment of sentences, from trees of the Stanford Sentiment Treebank",
+    SentimentRecipe,
+    read,
 )

@@ -9,7 +9,6 @@ from typing import NamedTuple, Self
 
 from torch import Tensor
 
-from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.tasks.blocks.crf import AllowedTransitions, LinearChainCrf
 from elmore.tasks.blocks.tagger import SequenceTagger, decode_together
@@ -82,14 +81,3 @@ class TaggerModel(TaskModel[TaggedTokens, list[str]]):
 def parse_sentences(text: str, cutter: TextCutter) -> list[TaggedTokens]:
     """The sentences of a raw text."""
     return [TaggedTokens(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text)]
-
-
-def check_known(examples: Sequence[TaggedTokens], known: Sequence[str], *, what: str) -> None:
-    """Refuse sentences with tags that the training data did not have."""
-    for example in examples:
-        for token, tag in zip(example.tokens, example.tags, strict=True):
-            if tag not in known:
-                raise InputError(
-                    f"{example.place}: {token!r} has the {what} {tag!r}, which the training data does not have; "
-                    f"it has {', '.join(known)}"
-                )

@@ -223,12 +223,11 @@ class EarlyStopping:
     def add(self, score: float) -> bool:
         """Count a score; return whether it is the best so far."""
         self.evaluations += 1
-        if score > self.best:
+        # At 0 nothing has been learnt yet that the score can see, of rare labels only that there are none: what was
+        # trained for longer is nearer to it.
+        if score > self.best or self.best == score == 0:
             self.best, self._flat, self._flat_at_this_rate = score, 0, 0
             return True
-        if self.best <= 0:
-            # Nothing has been learnt yet that the score can see: of rare labels, only that there are none.
-            return False
         self._flat += 1
         self._flat_at_this_rate += 1
         if self._flat_at_this_rate >= self._plateau_patience:

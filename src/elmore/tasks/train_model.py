@@ -20,7 +20,8 @@ from elmore.tasks.bilm import fine_tune, requirement_of
 from elmore.tasks.events import Event, Finished, Opened, Told
 from elmore.tasks.fitting import fit_model
 from elmore.tasks.metrics.score import Score
-from elmore.tasks.model_folder import write_task_model
+from elmore.tasks.mix_plot import draw_mixes
+from elmore.tasks.model_folder import TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import find_task
@@ -35,7 +36,7 @@ from elmore.training.run import TrainingRun
 from elmore.training.run_folder import RunFolder, StoredRun
 from elmore.training.settings import RunSettings
 
-CACHE, FINE_TUNING = "cache", "fine-tuning"  # in the run's folder
+CACHE, FINE_TUNING, MIX = "cache", "fine-tuning", "mix.png"  # in the run's folder
 # A short epoch on a GPU would take as long to write down as to train: the vectors of all words are in a checkpoint.
 SECONDS_BETWEEN_CHECKPOINTS = 15.0
 
@@ -140,9 +141,9 @@ def training_events(request: TrainingRequest, device: torch.device, stop_asked: 
     if isinstance(assembled.model, FittedModel):
         learnt = yield from _fit(assembled, request, examples, dev.examples, stop_asked)
     else:
-        if assembled.maker.layers is not None:
+        if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
             yield Told("the biLM reads all sentences once; their layers are kept for the training")
-        assembled.maker.read_ahead([*examples, *dev.examples])
+            assembled.maker.read_ahead(every)
         training = TaskTraining(assembled, train=examples, dev=dev.examples)
         learnt = yield from _train(training, TrainingRun(training, request.folder, settings), stop_asked)
     if learnt is not None:
@@ -201,16 +202,19 @@ def _bilm(
 
 
 def _opened(assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int) -> Opened:
-    options, required = assembled.recipe.elmo, assembled.required
+    options, required, joint = assembled.recipe.elmo, assembled.required, assembled.maker.joint
+    trained = {parameter for parameter in assembled.model.parameters() if parameter.requires_grad}
+    # A biLM that is trained too: all of it will have its turn.
+    trained |= set(joint.parameters()) if joint is not None else set()
     where = "input and output" if options.where == "both" else options.where
     return Opened(
         task=assembled.task.name,
         train=examples,
         dev=len(dev.examples),
-        parameters=sum(parameter.numel() for parameter in assembled.model.parameters() if parameter.requires_grad),
+        parameters=sum(parameter.numel() for parameter in trained),
         elmo="without ELMo" if required is None else f"with {required.name}, {options.training}, at the {where}",
         token_style=assembled.token_style,
-        notices=(*train.notices, *dev.notices),
+        notices=tuple(f"{part}: {text}" for part, data in (("train", train), ("dev", dev)) for text in data.notices),
     )
 
 
@@ -263,7 +267,7 @@ def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
 def _finish(
     learnt: _Learnt, assembled: AssembledModel[Any, Any], request: TrainingRequest, bilm: Model | None
 ) -> Finished:
-    """Write the best model, and draw the curve where there is one and it can be done."""
+    """Write the best model, and draw what there is to see of its training."""
     folder, score = request.folder, learnt.score
     if bilm is not None and assembled.recipe.elmo.training == "joint":
         # It is another one by now.
@@ -275,12 +279,20 @@ def _finish(
     write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
     if request.cache is None:
         shutil.rmtree(folder.path / CACHE, ignore_errors=True)
-    curve: Path | None = None
-    if learnt.epoch:
-        with suppress(MissingExtra):
-            plot_log(folder.log, folder.curve)
-            curve = folder.curve
-    return Finished(folder.model, score, learnt.epoch, stored.card.mixes, curve)
+    pictures = _pictures(folder, stored.card) if learnt.epoch else ()
+    return Finished(folder.model, score, learnt.epoch, stored.card.mixes, pictures)
+
+
+def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
+    """Draw the curve of a run, and the weights of the layers where they are learnt; none without matplotlib."""
+    drawn = []
+    with suppress(MissingExtra):
+        plot_log(folder.log, folder.curve)
+        drawn.append(folder.curve)
+        if card.mixes and card.recipe["elmo"]["layers"] == "all":
+            drawn.append(folder.path / MIX)
+            draw_mixes({f"at the {place}": [tuple(mix["weights"])] for place, mix in card.mixes.items()}, drawn[-1])
+    return tuple(drawn)
 
 
 def _paths(paths: Paths) -> list[str | Path]:

@@ -110,7 +110,11 @@ class TrainedModel(Generic[E, P]):
 
     def _read(self, paths: str | Path | Sequence[str | Path]) -> Dataset[E]:
         files = [paths] if isinstance(paths, str | Path) else list(paths)
-        data = self.task.read(files, self.assembled.recipe.task, to_train=False)
+        try:
+            data = self.task.read(files, self.assembled.recipe.task, to_train=False)
+        except InputError as error:
+            # It may be another task's data, of which its own reader has odd things to say.
+            raise InputError(f"{error} (the model is for {self.task.name}, and so is what it reads)") from None
         if not data.examples:
             raise InputError("; ".join([f"{', '.join(map(str, files))}: no examples to score", *data.notices]))
         return data
@@ -136,6 +140,8 @@ def load(
         raise InputError("no model was named; give the folder of one, or of several")
     loader = _Loader(elmo, choose_device(device), compute)
     first, *others = [loader.load(folder) for folder in folders]
+    if elmo is not None and not any(model.card.elmo for model in (first, *others)):
+        raise InputError(f"{folders[0]}: is without ELMo, and has no use for the biLM {elmo}; leave --elmo out")
     for folder, other in zip(folders[1:], others, strict=True):
         with error_context(folder):
             _check_goes_with(other.card, first.card, folders[0])

@@ -148,7 +148,7 @@ def test_another_bilm_under_the_same_name_is_refused(done, data):
 def test_a_label_that_only_a_test_set_has_is_refused_before_anything_is_trained(data, tmp_path):
     odd = tmp_path / "odd.conll"
     odd.write_text(data["test"].read_text() + "\nUN B-ORG\n")
-    with pytest.raises(InputError, match=r"odd: .*odd.conll, line 62: 'UN' has the tag 'U-ORG'"):
+    with pytest.raises(InputError, match=r"odd: .*odd.conll, line 62: 'UN' is of the kind 'ORG'"):
         list(small_compare(data, tmp_path / "comparison", test=odd))
     assert not (tmp_path / "comparison" / "runs").exists()
 

@@ -3,10 +3,11 @@ import sys
 import pytest
 
 from elmore.errors import MissingExtra
-from elmore.tasks.comparison.plots import learned_mixes, plot_comparison, plot_dev_scores, plot_fractions, plot_mixes
+from elmore.tasks.comparison.plots import learned_mixes, plot_comparison, plot_dev_scores, plot_fractions
 from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.mix_plot import plot_mixes
 from elmore.tasks.recipe import TaskRecipe
 
 PLAN = make_plan(TaskRecipe(), paper_variants(layers=["last"], where=["input", "both"], fractions=[0.01, 0.1]), seeds=2)
@@ -63,14 +64,6 @@ def test_only_mixes_that_were_learnt_are_drawn_and_each_once(figure):
     axes = figure.subplots()
     plot_mixes(axes, mixes)
     assert [bar.get_height() for bar in axes.patches] == [0.25] * 3 + [0.5] * 3 + [0.25] * 3
-
-
-def test_mixes_of_biLMs_with_more_and_fewer_layers_are_drawn_together(figure):
-    axes = figure.subplots()
-    plot_mixes(axes, {"three": [(0.2, 0.5, 0.3)], "two": [(0.4, 0.6)]})
-    assert [bar.get_height() for bar in axes.patches] == [0.2, 0.4, 0.5, 0.6, 0.3]
-    middles = [round(bar.get_x() + bar.get_width() / 2, 3) for bar in axes.patches]
-    assert middles == [-0.267, 0.867, 0.0, 1.133, 0.267]  # each group about its own middle
 
 
 def test_dev_scores_are_drawn_by_epoch_with_and_without(figure):

@@ -1,15 +1,16 @@
 """The plots of a comparison: scores by the amount of data, learned mixes of layers, dev scores by epoch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from statistics import mean
+from typing import TYPE_CHECKING
 
 from elmore.atomic_files import atomic_write
 from elmore.errors import MissingExtra
 from elmore.tasks.comparison.result import CellResult
 from elmore.tasks.comparison.table import Comparison, Row
 from elmore.tasks.comparison.variants import Plan, Variant
+from elmore.tasks.mix_plot import PANEL, STYLE, draw_mixes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 # Told apart by those who see colours otherwise, and in print without colour (Paul Tol's).
 COLORS = ("#4477aa", "#cc6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 MARKERS = "osD^vP*"
-LAYER_COLORS = ("#bbccee", "#4477aa", "#222255", "#aa3377", "#cc6677", "#ccbb44")
-STYLE: dict[Any, Any] = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
-PANEL = (3.6, 2.8)  # inches
 
 
 def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: Sequence[CellResult]) -> dict[str, Path]:
@@ -43,9 +41,8 @@ def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: S
             plot_fractions(figure, comparison)
             save("fractions", figure)
         if mixes := learned_mixes(plan, results):
-            figure = Figure(figsize=(max(PANEL[0], 1.1 + 1.1 * len(mixes)), PANEL[1]), layout="constrained")
-            plot_mixes(figure.subplots(), mixes)
-            save("mixes", figure)
+            drawn["mixes"] = folder / "mixes.png"
+            draw_mixes(mixes, drawn["mixes"])
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
         plot_dev_scores(figure.subplots(), comparison.metric, plan, results)
         save("dev-scores", figure)
@@ -91,34 +88,6 @@ def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[t
                 for place, mix in result.mixes.items():
                     found.setdefault(f"{variant.name}\nat the {place}", []).append(mix.weights)
     return found
-
-
-def plot_mixes(axes: "Axes", mixes: Mapping[str, Sequence[tuple[float, ...]]]) -> None:
-    """Figure 2 of the paper: the learned weights of the layers, by the place where ELMo enters, as bars."""
-    # A biLM may have more layers than another.
-    counts = [len(seeds[0]) for seeds in mixes.values()]
-    layers = max(counts)
-    width = 0.8 / layers
-    for layer in range(layers):
-        weights = [[seed[layer] for seed in seeds] for seeds in mixes.values() if layer < len(seeds[0])]
-        places = [group + (layer - (own - 1) / 2) * width for group, own in enumerate(counts) if layer < own]
-        label = "h0, context-free" if layer == 0 else f"h{layer}"
-        axes.bar(
-            places,
-            [mean(one) for one in weights],
-            width=0.92 * width,
-            yerr=[stdev(one) if len(one) > 1 else 0 for one in weights],
-            color=LAYER_COLORS[layer % len(LAYER_COLORS)],
-            label=label,
-            error_kw={"elinewidth": 0.8, "capsize": 2},
-        )
-    for group, own in enumerate(counts):
-        axes.hlines(1 / own, group - 0.5, group + 0.5, color="black", linewidth=0.8, linestyle=":")
-    axes.set_xticks(range(len(mixes)), [label.replace(" lambda", "\nlambda") for label in mixes])
-    axes.set(ylabel="weight in the mix", ylim=(0, None))
-    axes.margins(y=0.25)
-    axes.tick_params(axis="x", length=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=layers)
 
 
 def plot_dev_scores(axes: "Axes", metric: str, plan: Plan, results: Sequence[CellResult]) -> None:

@@ -37,19 +37,19 @@ def read_data(
     task: Task[Any, Any], recipe: TaskRecipe, *, train: Files, dev: Files, tests: Mapping[str, Files]
 ) -> ComparisonData:
     """All examples; what could not be scored at the end is refused now, and not after hours of training."""
-    notices: dict[str, None] = {}  # each once
+    notices: list[str] = []
 
-    def read(files: Files, *, to_train: bool) -> list[Any]:
+    def read(name: str, files: Files, *, to_train: bool = False) -> list[Any]:
         data = task.read(files, recipe.task, to_train=to_train)
         if not data.examples:
             raise InputError(f"{', '.join(map(str, files))}: no examples")
-        notices.update(dict.fromkeys(data.notices))
+        notices.extend(f"{name}: {text}" for text in data.notices)
         return data.examples
 
-    examples = read(train, to_train=True)
+    examples = read("train", train, to_train=True)
     labels = task.labels(examples, recipe.task)
-    scored = {"the dev set": read(dev, to_train=False)}
-    scored |= {name: read(files, to_train=False) for name, files in tests.items()}
+    scored = {"the dev set": read("dev", dev)}
+    scored |= {name: read(name, files) for name, files in tests.items()}
     for name, own in scored.items():
         with error_context(name):
             task.check(own, labels)
