@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from elmore.embedding.token_alignment import pool_tokens
+from elmore.kernels.autocast import compute_dtype
+from elmore.kernels.selection import Kernels, choose_kernels
 from elmore.model import Model
 from elmore.network.state import State
 from elmore.text.style import TokenStyle
@@ -45,9 +47,21 @@ class JointElmo(nn.Module):
             converted = [convert_tokens(tokens, self._tokenizer, style=self._token_style) for tokens in sentences]
             words, groups = [one.words for one in converted], [one.word_spans for one in converted]
         batch = self.model.batch(words)
-        layers, _ = self.network(batch, State(self.start_h, self.start_c).repeat(len(batch)))
+        vectors = self.network.words(batch.inputs, kernels=self._word_kernels())
+        layers, _ = self.network.read(vectors, batch, State(self.start_h, self.start_c).repeat(len(batch)))
         stacked: Tensor = layers.stack()  # (L, B, words, dim)
         if groups is None:
             return stacked.movedim(0, 2)
         tokens = [pool_tokens(stacked[:, row], own).movedim(0, 1) for row, own in enumerate(groups)]
         return pad_sequence(tokens, batch_first=True)
+
+    def _word_kernels(self) -> Kernels | None:
+        """Those of training for the words on a GPU, also while they are frozen, or only read; elsewhere None, for any.
+
+        Reading would convolve the characters of all distinct words of a batch at once, and for filters as wide as
+        these cuDNN may choose Fourier transforms, whose workspace is many times the batch.
+        """
+        one = next(self.network.words.parameters())
+        if one.device.type != "cuda":
+            return None
+        return choose_kernels(one.device, compute_dtype(one), training=True, name=self.network.kernel_name)
