@@ -58,6 +58,19 @@ def test_a_run_ends_once_the_score_has_been_flat_for_as_long_as_patience_says(ru
     assert len(scores) == best + 1 + TRAINING["training.patience"]
 
 
+def test_it_is_told_why_a_run_ended(data, tmp_path):
+    *_, flat = train_small("pos", tmp_path / "flat", data["pos"], training__patience=1)
+    assert isinstance(flat, Finished)
+    assert flat.epochs == flat.epoch + 1
+    assert (
+        f"after epoch {flat.epoch} of {flat.epochs}; it ended early, after 1 epoch that brought nothing better"
+        in str(flat)
+    )
+    *_, whole = train_small("pos", tmp_path / "whole", data["pos"], training__epochs=2, training__patience=0)
+    assert isinstance(whole, Finished)
+    assert f"after epoch {whole.epoch} of 2\n" in str(whole)
+
+
 def test_the_mix_that_a_task_learnt_is_told_and_kept(runs):
     card = json.loads((runs["ner"] / "model" / "task.json").read_text())
     weights = card["mixes"]["input"]["weights"]
@@ -296,7 +309,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
     ):
         load(runs["ner"], device="cpu").evaluate(unseen)
     with pytest.raises(
-        InputError, match=r"line 1, character 1: 'John\\tB-PER' .* \(the model is for sentiment, and so"
+        InputError, match=r"line 1, character 1: 'John\\tB-PER' .* \(read as data of sentiment, which this model"
     ):
         load(runs["sentiment"], device="cpu").evaluate(data["ner"])
 

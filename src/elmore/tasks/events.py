@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elmore.errors import count
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.task import Fit
 from elmore.training.events import RunEvent, duration
@@ -68,11 +69,15 @@ class Finished(NamedTuple):
     model: Path
     score: Score  # of the best weights on the dev set
     epoch: int  # at whose end they were found; 0 where a model was fitted, which takes no epochs
+    epochs: int  # that were trained
+    is_flat: bool  # whether the training ended because none had been better for long enough
     mixes: Mapping[str, Mapping[str, Any]]  # by place: what the task learnt about the layers
     pictures: tuple[Path, ...]  # none without matplotlib, and none of a model that was fitted
 
     def __str__(self) -> str:
-        after = f", after epoch {self.epoch}" if self.epoch else ""
+        after = f", after epoch {self.epoch} of {self.epochs}" if self.epoch else ""
+        if self.is_flat:
+            after += f"; it ended early, after {count(self.epochs - self.epoch, 'epoch')} that brought nothing better"
         lines = [f"best dev {self.score.metric} {self.score.value:.2f}{after}"]
         for place, mix in self.mixes.items():
             shares = " ".join(f"{weight:.2f}" for weight in mix["weights"])

@@ -156,6 +156,8 @@ class _Learnt(NamedTuple):
     score: Score
     facts: dict[str, Any]  # for its card
     epoch: int = 0  # the best; 0 where there are none
+    epochs: int = 0
+    is_flat: bool = False
 
 
 def _train(
@@ -167,7 +169,7 @@ def _train(
         return None
     epoch, epochs = training.stopping.best_evaluation, training.stopping.evaluations
     facts = {"best_epoch": epoch, "epochs": epochs, "examples": training.examples}
-    return _Learnt(training.score_best(), facts, epoch)
+    return _Learnt(training.score_best(), facts, epoch, epochs, training.is_converged)
 
 
 def _fit(
@@ -280,7 +282,15 @@ def _finish(
     if request.cache is None:
         shutil.rmtree(folder.path / CACHE, ignore_errors=True)
     pictures = _pictures(folder, stored.card) if learnt.epoch else ()
-    return Finished(folder.model, score, learnt.epoch, stored.card.mixes, pictures)
+    return Finished(
+        model=folder.model,
+        score=score,
+        epoch=learnt.epoch,
+        epochs=learnt.epochs,
+        is_flat=learnt.is_flat,
+        mixes=stored.card.mixes,
+        pictures=pictures,
+    )
 
 
 def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:

@@ -114,7 +114,7 @@ class TrainedModel(Generic[E, P]):
             data = self.task.read(files, self.assembled.recipe.task, to_train=False)
         except InputError as error:
             # It may be another task's data, of which its own reader has odd things to say.
-            raise InputError(f"{error} (the model is for {self.task.name}, and so is what it reads)") from None
+            raise InputError(f"{error} (read as data of {self.task.name}, which this model is for)") from None
         if not data.examples:
             raise InputError("; ".join([f"{', '.join(map(str, files))}: no examples to score", *data.notices]))
         return data
