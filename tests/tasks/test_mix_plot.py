@@ -1,3 +1,6 @@
+from statistics import stdev
+
+import numpy as np
 import pytest
 
 from elmore.tasks.mix_plot import draw_mixes, plot_mixes
@@ -16,6 +19,18 @@ def test_mixes_of_biLMs_with_more_and_fewer_layers_are_drawn_together(figure):
     assert [bar.get_height() for bar in axes.patches] == [0.2, 0.4, 0.5, 0.6, 0.3]
     middles = [round(bar.get_x() + bar.get_width() / 2, 3) for bar in axes.patches]
     assert middles == [-0.267, 0.867, 0.0, 1.133, 0.267]  # each group about its own middle
+
+
+def test_a_spread_is_drawn_where_there_are_several_seeds(figure):
+    from matplotlib.container import BarContainer
+
+    axes = figure.subplots()
+    plot_mixes(axes, {"one seed": [(0.2, 0.8)], "two seeds": [(0.4, 0.6), (0.6, 0.4)]})
+    spreads = [bars.errorbar for bars in axes.containers if isinstance(bars, BarContainer)]
+    assert len(spreads) == 2  # of each layer
+    for _, _, (lines,) in spreads:
+        (segment,) = [one for one in lines.get_segments() if len(one)]
+        assert np.ptp(segment[:, 1]) == pytest.approx(2 * stdev([0.4, 0.6]))
 
 
 def test_the_mix_of_one_training_is_drawn_into_a_file(tmp_path):

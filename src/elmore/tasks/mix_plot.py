@@ -1,6 +1,7 @@
 """The weights that a task gives the layers of a biLM, drawn as bars: Figure 2 of the paper."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,8 @@ def plot_mixes(axes: "Axes", mixes: Mapping[str, Sequence[tuple[float, ...]]]) -
             places,
             [mean(one) for one in weights],
             width=0.92 * width,
-            yerr=[stdev(one) if len(one) > 1 else 0 for one in weights],
+            # One seed has no spread, which is not a spread of nothing.
+            yerr=[stdev(one) if len(one) > 1 else nan for one in weights],
             color=LAYER_COLORS[layer % len(LAYER_COLORS)],
             label=label,
             error_kw={"elinewidth": 0.8, "capsize": 2},
