@@ -100,8 +100,11 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(data, runs, tmp_pa
         if isinstance(event, Evaluated) and event.number == 4:
             events.stop()
     assert isinstance(event, Stopped)
-    list(train("ner", tmp_path / "run", train=data["ner"], dev=data["ner"], resume=True, device="cpu"))
-    assert digests(tmp_path / "run") == digests(runs["ner"])
+    # What is said of its recipe again is the same, all of it or a part.
+    for said in (recipe, {"training.epochs": TRAINING["training.epochs"]}):
+        go_on = {"train": data["ner"], "dev": data["ner"], "recipe": said, "resume": True, "device": "cpu"}
+        list(train("ner", tmp_path / "run", **go_on))
+        assert digests(tmp_path / "run") == digests(runs["ner"])
 
 
 PROGRAM = """
@@ -294,6 +297,11 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
     other.write_text("Ann\tB-PER\n")
     with pytest.raises(InputError, match="the --train data is not what this run was started with"):
         list(train("ner", runs["ner"], train=other, dev=data["ner"], resume=True))
+    for other_recipe in ({"training.seed": 9}, {"base": "ner", "training.seed": 9}):
+        with pytest.raises(
+            InputError, match=r"keeps its recipe, in which [a-z.]+ is .*; leave it out, or begin a new run"
+        ):
+            list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"], recipe=other_recipe, resume=True))
     with pytest.raises(InputError, match="no run to go on with"):
         list(train("ner", tmp_path / "none", train=data["ner"], dev=data["ner"], resume=True))
     with pytest.raises(InputError, match="there is no task 'names'; there are ner, "):

@@ -17,7 +17,7 @@ from elmore.cli.task_options import (
 )
 from elmore.cli.training_options import interruption_told, recipe_changes, show_training
 from elmore.cli.verbosity import Verbosity
-from elmore.errors import InputError
+from elmore.errors import InputError, count
 
 
 # Fields of a recipe may follow, as --training.seed 3; the verb checks them itself.
@@ -65,10 +65,6 @@ def train(
         changes["elmo.where"] = "none"
     if with_elmo:
         changes["elmo.inside"] = "true"
-    if resume and (recipe or changes or seeds):
-        raise InputError(
-            "a run that goes on keeps its recipe; leave out --recipe, --elmo, --no-elmo, --seeds and --section.field"
-        )
     files = " ".join(
         f"--{name} {shlex.quote(str(path))}" for name, paths in (("train", train), ("dev", dev)) for path in paths
     )
@@ -78,11 +74,24 @@ def train(
         from elmore.tasks.train_ensemble import train_ensemble
         from elmore.tasks.train_model import train as train_one
 
-        whole = None if resume else {"base": recipe, **changes}
+        # A run that goes on has its recipe; what is said of it again is compared.
+        whole = {"base": recipe, **changes} if recipe or changes or not resume else None
         on = chosen_device(device, verbosity)
-        if seeds or (resume and ensemble_members(output)):
+        begun = ensemble_members(output) if resume else []
+        if resume and seeds and seeds != len(begun):
+            raise InputError(
+                f"{output}: the run there has {count(len(begun), 'member')}, not {seeds}; leave out --seeds"
+            )
+        if seeds or begun:
             events = train_ensemble(
-                task, output, train=train, dev=dev, seeds=seeds, recipe=whole, cache=cache, device=on
+                task,
+                output,
+                train=train,
+                dev=dev,
+                seeds=None if resume else seeds,
+                recipe=whole,
+                cache=cache,
+                device=on,
             )
         else:
             events = train_one(task, output, train=train, dev=dev, recipe=whole, resume=resume, cache=cache, device=on)

@@ -8,8 +8,8 @@ A task's own recipe adds `[task]` to them (see `ner` for one), and a file of its
     [training]      everything about the training itself
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 from elmore.defaults import DEFAULT_MODEL
 from elmore.errors import InputError
@@ -118,3 +118,19 @@ class TaskRecipe:
     words: WordOptions = WordOptions()
     elmo: ElmoOptions = ElmoOptions()
     training: TrainingOptions = TrainingOptions()
+
+
+def changed_fields(before: TaskRecipe, after: TaskRecipe) -> dict[str, Any]:
+    """The fields in which one recipe differs from another.
+
+    >>> from elmore.recipe import override
+    >>> changed_fields(TaskRecipe(), override(TaskRecipe(), {"training.seed": 3}))
+    {'training.seed': 3}
+    """
+    old, new = asdict(before), asdict(after)
+    return {
+        f"{section}.{name}": value
+        for section, values in new.items()
+        for name, value in values.items()
+        if value != old[section][name]
+    }

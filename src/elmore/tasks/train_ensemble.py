@@ -19,7 +19,14 @@ from elmore.tasks.events import EnsembleFinished, Event, Told
 from elmore.tasks.model_folder import ensemble_members, is_task_model, write_ensemble
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.task import Task
-from elmore.tasks.train_model import CACHE, Paths, TrainingRequest, resolve_recipe, training_events
+from elmore.tasks.train_model import (
+    CACHE,
+    Paths,
+    TrainingRequest,
+    check_same_recipe,
+    resolve_recipe,
+    training_events,
+)
 from elmore.tasks.trained_model import load
 from elmore.training.distributed import process_device
 from elmore.training.events import Stopped
@@ -51,8 +58,8 @@ def train_ensemble(
 def _events(
     request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
 ) -> Iterator[Event]:
-    place, task = request.folder.path, request.task
-    members, recipe = _begun(task, place) if seeds is None else _planned(request, seeds)
+    place = request.folder.path
+    members, recipe = _begun(request) if seeds is None else _planned(request, seeds)
     cache = request.cache or place / CACHE
     for number, member in enumerate(members):
         if is_task_model(member):
@@ -88,11 +95,14 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
     return [place / f"seed-{seed}" for seed in range(first, first + seeds)], recipe
 
 
-def _begun(task: Task[Any, Any], place: Path) -> tuple[list[Path], TaskRecipe]:
+def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
+    place = request.folder.path
     members = ensemble_members(place)
     if not members:
         raise InputError(f"{place}: no ensemble to go on with; start one without --resume")
-    return members, read_fields(task.recipe, RunFolder(members[0]).read().recipe, error=FormatError)
+    recipe = read_fields(request.task.recipe, RunFolder(members[0]).read().recipe, error=FormatError)
+    check_same_recipe(request, recipe)
+    return members, recipe
 
 
 def _check_same_data(run: RunFolder, first: RunFolder) -> None:

@@ -23,7 +23,7 @@ from elmore.tasks.metrics.score import Score
 from elmore.tasks.mix_plot import draw_mixes
 from elmore.tasks.model_folder import TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
 from elmore.tasks.task import Dataset, FittedModel, Task, token_sequences
 from elmore.tasks.task_training import TaskTraining, epoch_steps
@@ -57,7 +57,8 @@ def train(
     """Train a task's model in a folder of its own; go through the events and it is done.
 
     `recipe` is a recipe of the task, the name of one or a TOML file; without it the task's own. A mapping changes
-    single fields, as in {"elmo.where": "none", "training.seed": 3}. A run that goes on (`resume`) keeps its recipe.
+    single fields, as in {"elmo.where": "none", "training.seed": 3}. A run that goes on (`resume`) keeps its
+    recipe; what is said of it again must be the same.
     `cache` is a folder for the layers of a frozen biLM, which several trainings may share; by default it lies in the
     run's own folder and goes when the training has ended.
 
@@ -228,10 +229,27 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
         raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
-    if request.recipe:
-        raise InputError("a run that goes on keeps its recipe; leave it out, and all --section.field flags")
     with error_context(folder.recipe):
-        return read_fields(request.task.recipe, folder.read().recipe, error=FormatError)
+        stored = read_fields(request.task.recipe, folder.read().recipe, error=FormatError)
+    check_same_recipe(request, stored)
+    return stored
+
+
+def check_same_recipe(request: TrainingRequest, stored: TaskRecipe) -> None:
+    """What is asked of a run that goes on may be said again, and nothing else."""
+    asked = request.recipe
+    if asked is None:
+        return
+    # Fields that are not named are as the run has them.
+    if isinstance(asked, Mapping) and not asked.get("base"):
+        asked = {**asked, "base": stored}
+    given = resolve_recipe(request.task, asked)
+    for name, value in changed_fields(stored, given).items():
+        section, field = name.split(".")
+        raise InputError(
+            f"{request.folder.path}: a run that goes on keeps its recipe, in which {name} is "
+            f"{asdict(stored)[section][field]!r}, not {value!r}; leave it out, or begin a new run in another folder"
+        )
 
 
 def _read(task: Task[Any, Any], paths: Sequence[str | Path], recipe: TaskRecipe, *, to_train: bool) -> Dataset[Any]:

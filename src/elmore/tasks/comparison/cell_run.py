@@ -5,7 +5,7 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from elmore.tasks.comparison.variants import Cell
 from elmore.tasks.events import Finished
 from elmore.tasks.events import Told as TrainingTold
 from elmore.tasks.layer_cache import LayerCache, LayerReader
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
 from elmore.tasks.task import Task
 from elmore.tasks.train_model import resolve_recipe, train
@@ -182,22 +182,6 @@ def train_command(task: Task[Any, Any], recipe: TaskRecipe, *, train: Files, dev
     for name, value in changed_fields(resolve_recipe(task, None), recipe).items():
         words += [f"--{name}", _as_word(value)]
     return shlex.join([*words, "-o", output])
-
-
-def changed_fields(before: TaskRecipe, after: TaskRecipe) -> dict[str, Any]:
-    """The fields in which one recipe differs from another.
-
-    >>> from elmore.recipe import override
-    >>> changed_fields(TaskRecipe(), override(TaskRecipe(), {"training.seed": 3}))
-    {'training.seed': 3}
-    """
-    old, new = asdict(before), asdict(after)
-    return {
-        f"{section}.{name}": value
-        for section, values in new.items()
-        for name, value in values.items()
-        if value != old[section][name]
-    }
 
 
 def _as_word(value: Any) -> str:
