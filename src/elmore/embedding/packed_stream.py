@@ -25,7 +25,9 @@ from elmore.text.packed_batch import PackedBatch
 T = TypeVar("T")
 
 FIRST_POSITIONS = 2**15  # of the first pack: the first vectors come soon
-MOST_POSITIONS = 2**20  # of any pack: the host prepares one while the GPU reads another
+# A GPU takes a bounded number of launches, and the host waits until it has done some. So what the host does for a pack
+# is to be short beside that; but with far fewer steps the longest sentence of a pack would be read on alone.
+STEPS = 256  # of a row
 CPU_MEMORY = 2**30  # what is spent on a pack where there is no GPU
 
 
@@ -44,19 +46,19 @@ class PackSize(NamedTuple):
 def pack_size(config: ModelConfig, *, memory: int, bytes_per_number: int) -> PackSize:
     """What suits a model on a GPU of so many bytes of memory.
 
-    Enough rows to keep all of it busy at every step, and enough steps that sentences of any usual length fit.
+    Enough rows to keep all of it busy at every step.
 
     >>> from elmore.config import ORIGINAL
     >>> pack_size(ORIGINAL, memory=141 * 2**30, bytes_per_number=2)
-    PackSize(rows=2048, positions=1048576)
+    PackSize(rows=2048, positions=524288)
     """
     rows = 2048 if config.cell_dim >= 2048 else 4096
     # Inputs and outputs of every layer, twice while one becomes the other, and what is given out as float32.
     each = config.dim * ((config.num_layers + 2) * bytes_per_number + 3 * 4)
-    positions = min(MOST_POSITIONS, memory // 4 // each)
-    while rows > 256 and positions < 256 * rows:
+    positions = memory // 4 // each
+    while rows > 256 and positions < STEPS * rows:
         rows //= 2
-    return PackSize(rows, positions)
+    return PackSize(rows, min(positions, STEPS * rows))
 
 
 class PackedEncoder:
