@@ -1,6 +1,6 @@
 """How fast Elmore embeds on one GPU: from lists of words in memory to vectors that stay there, and beside AllenNLP.
 
-    python benchmarks/embed_gpu.py --text TEXT [--allennlp FOLDER] [--sizes original small] [--results FILE]
+    python benchmarks/embed_gpu.py --text TEXT [--allennlp FOLDER] [--sizes original small] [--parts NAME ...]
     python benchmarks/embed_gpu.py --text TEXT --quick
     python benchmarks/embed_gpu.py --plot
 
@@ -8,9 +8,10 @@ TEXT has a sentence of tokens a line, plain or .xz; FOLDER holds the package `al
 `embed_cpu_allennlp.py` takes the files that ELMo is written in. Models have random weights in the published shapes.
 
 Every round reads all of the text through `Embedder.encode_tensors`, layers averaged, as float16: numbering, spelling
-and encoding words, of which none is known when it begins, packing, the LSTM, and a tensor for each sentence. The clock
-stops when the GPU has nothing left to do. A first part of the text was read before, so that kernels are compiled and
-graphs captured. Sentences of more than --longest words are left out, but for the part "every length".
+and encoding words, packing, the LSTM, and a tensor for each sentence. No word is known when a round begins; more rounds
+follow in which all are. The clock stops when the GPU has nothing left to do. A first part of the text was read before,
+so that kernels are compiled and graphs captured. Sentences of more than --longest words are left out, but for the part
+"every-length".
 
 Each part is kept as soon as it is measured, as a line of benchmarks/results/embed_gpu.jsonl. Parts for which there is
 no time left (--limit) are left out, and told. --quick keeps nothing, reads next to nothing by tiny models, and runs on
@@ -48,6 +49,18 @@ from elmore.tiny_random import CONFIG as TINY
 WARM_UP, SAMPLE = 3_000_000, 1_000_000  # tokens: read before the clock starts; of what would take too long on all
 BATCH, BATCHES = 256, 12  # of AllenNLP
 ROUNDS = 3
+PARTS = (
+    "peaks",
+    "words",
+    "numbers",
+    "tf32",
+    "allennlp",
+    "batch-invariant",
+    "float32",
+    "file",
+    "alone",
+    "every-length",
+)  # the ones that matter most first
 
 
 class Clock(NamedTuple):
@@ -62,6 +75,8 @@ def main() -> None:
     parser.add_argument("--text", type=Path)
     parser.add_argument("--allennlp", type=Path)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["original", "small"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure; the order stays")
+    parser.add_argument("--batch-tokens", type=int, help="positions of a pack; what suits the GPU, if not given")
     parser.add_argument("--longest", type=int, default=500)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds, after which no part begins")
@@ -99,23 +114,35 @@ class Benchmark:
         self.say(f"{len(every):,} sentences, {count(every):,} tokens, of which {count(self.sentences):,} are read")
 
     def run(self) -> None:
-        sizes = self.arguments.sizes
-        self.part(self.measure_peaks)
-        for size in sizes:
-            self.part(self.words, size, "bfloat16")
-        if "small" in sizes:
-            self.part(self.numbers, "small")
-        if "original" in sizes:
-            self.part(self.words, "original", "tf32", rounds=2)
-            if self.arguments.allennlp:
-                self.part(self.allennlp, "original")
-            self.part(self.words, "original", "bfloat16", batch_invariant=True, rounds=2)
-            self.part(self.words, "original", "float32", sample=True, rounds=2)
-            self.part(self.file, "original")
-            self.part(self.alone, "original")
-            self.part(self.words, "original", "bfloat16", every_length=True, rounds=1)
+        for name in PARTS:
+            if name in self.arguments.parts:
+                self.run_part(name)
         print(embed_gpu_figures.report(self.lines))
         self.say("done")
+
+    def run_part(self, name: str) -> None:
+        if name == "peaks":
+            self.part(self.measure_peaks)
+        if name == "words":
+            for size in self.arguments.sizes:
+                self.part(self.words, size, "bfloat16", known_rounds=ROUNDS)
+        if name == "numbers" and "small" in self.arguments.sizes:
+            self.part(self.numbers, "small")
+        if "original" not in self.arguments.sizes:
+            return
+        if name == "allennlp" and self.arguments.allennlp:
+            self.part(self.allennlp, "original")
+        options: dict[str, tuple[ComputeName, dict[str, Any]]] = {
+            "tf32": ("tf32", {"rounds": 2}),
+            "batch-invariant": ("bfloat16", {"batch_invariant": True, "rounds": 2}),
+            "float32": ("float32", {"sample": True, "rounds": 2}),
+            "every-length": ("bfloat16", {"every_length": True, "rounds": 1}),
+        }
+        if name in options:
+            compute, given = options[name]
+            self.part(self.words, "original", compute, **given)
+        if name in ("file", "alone"):
+            self.part({"file": self.file, "alone": self.alone}[name], "original")
 
     def say(self, text: str) -> None:
         print(f"[{time.perf_counter() - self.began:6.1f} s] {text}", flush=True)
@@ -126,6 +153,7 @@ class Benchmark:
         if time.perf_counter() - self.began > self.arguments.limit:
             self.say(f"NO TIME LEFT: {name}")
             return
+        line = None
         try:
             line = {"benchmark": "embed_gpu", "part": measure.__name__, **measure(*given, **options), **self.about}
         except (
@@ -140,11 +168,14 @@ class Benchmark:
         ) as error:
             self.say(f"FAILED: {name}: {error}")
             traceback.print_exc()
+            # With what it has of graphs and prepared weights, so that the others find the GPU as they would without it.
+            self.models.clear()
+        # Past the except block, where nothing is held by the error any more.
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if line is None:
             return
-        finally:
-            gc.collect()
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
         self.lines.append(line)
         if not self.quick:
             with self.arguments.results.open("a") as file:
@@ -192,6 +223,7 @@ class Benchmark:
         batch_invariant: bool = False,
         every_length: bool = False,
         rounds: int = ROUNDS,
+        known_rounds: int = 0,  # more of them, in which every word is known
     ) -> dict[str, Any]:
         embedder = self.embedder(size, compute, batch_invariant=batch_invariant)
         text = self.every if every_length else self.sentences
@@ -200,22 +232,29 @@ class Benchmark:
         first = first_tokens(text, SAMPLE // 4 if sample else WARM_UP)
 
         def read(some: Sentences = text) -> list[torch.Tensor]:
+            return embedder.encode_tensors(some, dtype="float16", batch_tokens=self.arguments.batch_tokens)
+
+        def read_new(some: Sentences = text) -> list[torch.Tensor]:
             embedder._table = WordTable(embedder._model, fixed_width=embedder.batch_invariant)
-            return embedder.encode_tensors(some, dtype="float16")
+            return read(some)
 
         for _ in range(2):
-            read(first)
+            read_new(first)
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        clocks = self.rounds(read, rounds)
-        return {
+        rates = self.rates(text, self.rounds(read_new, rounds), self.configs[size])
+        found = {
             "size": size,
             "compute": compute,
             "batch_invariant": batch_invariant,
             "every_length": every_length,
+            "batch_tokens": self.arguments.batch_tokens,
             "distinct_words": len(embedder._table),
-            **self.rates(text, clocks, self.configs[size]),
+            **rates,
         }
+        if known_rounds:
+            found["words_known"] = self.rates(text, self.rounds(read, known_rounds), self.configs[size])
+        return found
 
     def rates(self, text: Sentences, clocks: Sequence[Clock], config: ModelConfig) -> dict[str, Any]:
         tokens, middle = count(text), median(clock.seconds for clock in clocks)

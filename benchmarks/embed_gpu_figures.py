@@ -1,6 +1,6 @@
 """What `embed_gpu.py` measured, as tables and a plot; `figures.py` fills a page from it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def latest(lines: Sequence[Line]) -> list[Line]:
 
 
 def _which(line: Line) -> list[Any]:
-    return [line.get(name) for name in ("size", "compute", "batch_invariant", "every_length")]
+    return [line.get(name) for name in ("size", "compute", "batch_invariant", "every_length", "batch_tokens")]
 
 
 def report(lines: Sequence[Line]) -> str:
@@ -34,10 +34,14 @@ def report(lines: Sequence[Line]) -> str:
 
 def _name(line: Line) -> str:
     name = f"{line['size']}, {line['compute']}"
+    if line.get("batch_tokens"):
+        name += f", packs of {line['batch_tokens']:,}"
     if line["part"] == "numbers":
         return f"{name}, from numbered words"
     if line.get("batch_invariant"):
         return f"{name}, batch-invariant"
+    if line.get("all_known"):
+        return f"{name}, every word seen before"
     return f"{name}, sentences of every length" if line.get("every_length") else name
 
 
@@ -48,14 +52,21 @@ def _peaks(lines: Sequence[Line]) -> dict[str, float]:
     return peaks[-1] if peaks else {}
 
 
+def _timed(lines: Sequence[Line]) -> Iterator[Line]:
+    """What rates were measured of: from new words, and from words that were seen before."""
+    for line in lines:
+        if line["part"] in ("words", "numbers"):
+            yield line
+        if known := line.get("words_known"):
+            yield {**line, **known, "all_known": True}
+
+
 def rates(lines: Sequence[Line]) -> str:
     peaks = _peaks(lines)
     rows = []
-    for line in lines:
-        if line["part"] not in ("words", "numbers"):
-            continue
+    for line in _timed(lines):
         singles = [line["tokens"] / seconds for seconds in line["seconds"]]
-        usual = not line.get("batch_invariant") and not line.get("every_length")
+        usual = not any(map(line.get, ("batch_invariant", "every_length", "batch_tokens", "all_known")))
         aim = AIMS.get((line["part"], line["size"], line["compute"])) if usual else None
         peak = peaks.get(line["compute"])
         reached = line["lstm_tera_operations_per_second"]
@@ -134,7 +145,7 @@ def plot(path: Path) -> None:
     from matplotlib import pyplot
 
     lines = kept()
-    bars = [(_name(line), line["tokens_per_second"], line) for line in lines if line["part"] in ("words", "numbers")]
+    bars = [(_name(line), line["tokens_per_second"], line) for line in _timed(lines)]
     bars += [
         (f"AllenNLP, {line['size']}, batches of {line['batch_size']}", line["tokens_per_second"], line)
         for line in lines

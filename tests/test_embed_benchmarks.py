@@ -140,10 +140,40 @@ def test_tables_of_a_gpu_show_the_newest_line_of_everything() -> None:
         {**line, "tokens_per_second": 1},
         line,
         {**line, "batch_invariant": True, "tokens_per_second": 2_000_000},
+        {**line, "size": "small", "words_known": {"tokens_per_second": 4_444_444, "seconds": [5.0, 4.0]}},
     ]
     told = embed_gpu_figures.report(embed_gpu_figures.latest(lines)).splitlines()[2:]
     share, both = "50 % of 800 | 50 % | 60 |", "2,000,000 to 2,500,000"
     assert told == [
         f"| original, bfloat16 | 20,000,000 | 2,222,000 | {both} | 1,500,000 | {share}",
         f"| original, bfloat16, batch-invariant | 20,000,000 | 2,000,000 | {both} | | {share}",
+        f"| small, bfloat16 | 20,000,000 | 2,222,000 | {both} | 4,000,000 | {share}",
+        "| small, bfloat16, every word seen before | 20,000,000 | 4,444,000 | 4,000,000 to 5,000,000 | | " + share,
     ]
+
+
+def test_chosen_parts_are_measured_and_one_that_fails_takes_no_other_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("To be or not to be .\n" * 30)
+    chosen = ["--parts", "every-length", "words", "float32", "--sizes", "original", "--batch-tokens", "50"]
+    monkeypatch.setattr("sys.argv", ["embed_gpu.py", "--text", str(text), "--quick", "--device", "cpu", *chosen])
+    rates = embed_gpu.Benchmark.rates
+    left: list[int] = []
+
+    def failing_once(self: embed_gpu.Benchmark, *given: Any) -> dict[str, Any]:
+        left.append(len(self.models))
+        if len(left) == 2:
+            raise RuntimeError("CUDA error")
+        return rates(self, *given)
+
+    monkeypatch.setattr(embed_gpu.Benchmark, "rates", failing_once)
+    embed_gpu.main()
+    out = capsys.readouterr().out
+    assert "FAILED: words original bfloat16 known_rounds=3: CUDA error" in out
+    assert [row.split(" | ")[0] for row in out.splitlines() if row.startswith("| original")] == [
+        "| original, float32, packs of 50",
+        "| original, bfloat16, packs of 50, sentences of every length",
+    ]
+    assert "peaks" not in out

@@ -423,10 +423,9 @@ def test_a_kept_sentence_does_not_keep_its_batch(tiny: Embedder) -> None:
 def test_what_comes_along_comes_back_in_order(tiny: Embedder) -> None:
     sentences = [([f"w{n}"] * (n % 5), n) for n in range(200)]
     chunks = list(tiny.encode_chunks(iter(sentences), EncodeOptions(batch_tokens=20)))
-    items = [item for chunk in chunks for item in chunk]
-    assert [item.payload for item in items] == list(range(200))
-    assert [len(item.vectors) for item in items] == [n % 5 for n in range(200)]
-    assert len(chunks[0]) < len(chunks[1]) < len(chunks[2])
+    assert [payload for chunk in chunks for payload in chunk.payloads] == list(range(200))
+    assert [len(vectors) for chunk in chunks for vectors in chunk.vectors] == [n % 5 for n in range(200)]
+    assert len(chunks[0].vectors) < len(chunks[1].vectors) < len(chunks[2].vectors)
 
 
 def test_in_a_notebook_it_is_a_table(tiny: Embedder) -> None:

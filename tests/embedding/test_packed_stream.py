@@ -15,9 +15,9 @@ from elmore.config import ORIGINAL, SMALL
 from elmore.embedding import packed_stream
 from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.layer_choice import LayerChoice
-from elmore.embedding.packed_stream import pack_size, packs, read_pack, take_layers
-from elmore.embedding.stream import SentenceItem
-from elmore.embedding.word_table import GROUP, WordTable
+from elmore.embedding.packed_stream import NumberedPack, pack_size, packs, read_pack, take_layers
+from elmore.embedding.stream import SentenceGroup
+from elmore.embedding.word_table import GROUP, TableWords, WordTable
 from elmore.errors import InputError, InputWarning, OutOfMemory
 from elmore.kernels.selection import kernels_named
 from elmore.model import Model
@@ -31,20 +31,36 @@ def test_vectors_are_those_of_sentences_in_batches(tiny: Embedder, sentences, ro
     expected = tiny.encode(sentences, layers=choice)
     chosen = LayerChoice.parse(choice, num_layers=3)
     with torch.inference_mode():
-        layers, lengths = read_pack(
-            tiny.model, WordTable(tiny.model), sentences, rows=rows, depth=chosen.depth, kernels=KERNELS
-        )
+        ((_, pack),) = packs([SentenceGroup(sentences, sentences)], WordTable(tiny.model), lambda: 10_000)
+        layers, lengths = read_pack(tiny.model, pack, rows=rows, depth=chosen.depth, kernels=KERNELS)
         vectors = take_layers(layers, chosen, torch.float32).split(lengths, dim=-2)
     for found, one in zip(vectors, expected, strict=True):
         np.testing.assert_allclose(found.numpy(), one, rtol=1e-5, atol=5e-6)
 
 
-def test_packs_are_small_at_first_and_lose_nothing():
-    items = [SentenceItem(["word"] * 998, number) for number in range(200)]
-    found = list(packs(iter(items), lambda: 100_000))
-    assert [item for pack in found for item in pack] == items
-    assert len(found[0]) == 33
-    assert max(map(len, found)) == 100
+def test_packs_are_small_at_first_and_lose_nothing(tiny_model: Model):
+    sentences = [[f"word{number}"] * 998 for number in range(200)]
+    groups = [SentenceGroup(sentences[at : at + 70], range(at, min(at + 70, 200))) for at in (0, 70, 140)]
+    found = list(packs(groups, WordTable(tiny_model), lambda: 100_000))
+    assert [payload for payloads, _ in found for payload in payloads] == list(range(200))
+    assert [len(payloads) for payloads, _ in found] == [33, 100, 67]
+    for payloads, pack in found:
+        assert pack.lengths.tolist() == [998] * len(payloads)
+        assert pack.numbers.tolist() == [number + 2 for number in payloads for _ in range(998)]
+
+
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=30), size=st.integers(1, 40), drawn=st.integers(1, 9))
+def test_a_pack_is_full_with_the_sentence_that_fills_it(tiny: Embedder, lengths, size, drawn):
+    groups = [
+        SentenceGroup([["a"] * length for length in lengths[at : at + drawn]], lengths[at : at + drawn])
+        for at in range(0, len(lengths), drawn)
+    ]
+    found = [pack.lengths for _, pack in packs(groups, WordTable(tiny.model), lambda: size)]
+    assert np.concatenate(found).tolist() == lengths
+    for own in found[:-1]:
+        assert (own + 2).sum() >= size
+    for own in found:
+        assert (own + 2)[:-1].sum() < size
 
 
 def test_a_word_is_encoded_once_and_has_the_same_bits_whatever_it_comes_with(tiny_model: Model):
@@ -77,7 +93,7 @@ def test_a_stop_half_way_leaves_no_numbers_without_vectors(tiny_model: Model, mo
         before = table.read(["a", "b"], 2)
         kept = before.table[before.numbers]
         with monkeypatch.context() as patched:
-            patched.setattr(WordTable, "_encoded", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patched.setattr(TableWords, "_encoded", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 table.read(["c"], 1)
         again = table.read(["c", "a", "b"], 3)
@@ -110,11 +126,11 @@ def test_an_embedder_gives_the_same_vectors_in_the_same_order(tiny: Embedder, pa
 def test_payloads_and_token_styles_come_along(tiny: Embedder, packed: Embedder) -> None:
     items = [(["I", "did", "n't"], "first"), ([], "second"), (["Ca", "n't"], "third")]
     chunks = list(packed.encode_chunks(iter(items), EncodeOptions(batch_tokens=4, token_style="penn", dtype="float16")))
-    assert [item.payload for chunk in chunks for item in chunk] == ["first", "second", "third"]
+    assert [payload for chunk in chunks for payload in chunk.payloads] == ["first", "second", "third"]
     expected = tiny.encode([words for words, _ in items], token_style="penn")
-    for item, other in zip((item for chunk in chunks for item in chunk), expected, strict=True):
-        assert item.vectors.dtype == torch.float16
-        np.testing.assert_allclose(item.vectors.numpy(), other, atol=2e-3)
+    for vectors, other in zip((own for chunk in chunks for own in chunk.vectors), expected, strict=True):
+        assert vectors.dtype == torch.float16
+        np.testing.assert_allclose(vectors.numpy(), other, atol=2e-3)
 
 
 def test_a_carried_state_is_carried(tiny: Embedder, packed: Embedder) -> None:
@@ -137,11 +153,11 @@ def failing_above(words: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     tried: list[int] = []
     read: Callable[..., Any] = packed_stream.read_pack
 
-    def reading(model: Model, table: WordTable, sentences: Any, **options: Any) -> Any:
-        tried.append(sum(map(len, sentences)))
+    def reading(model: Model, pack: NumberedPack, **options: Any) -> Any:
+        tried.append(len(pack.numbers))
         if tried[-1] > words:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return read(model, table, sentences, **options)
+        return read(model, pack, **options)
 
     monkeypatch.setattr(packed_stream, "read_pack", reading)
     return tried

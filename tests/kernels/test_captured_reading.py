@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmore.kernels import reference
-from elmore.kernels.captured_reading import TORCH_READING_CELL, JointWeights, captured_recurrence, prepare
+from elmore.kernels.captured_reading import (
+    FEWEST_ROWS,
+    TORCH_READING_CELL,
+    JointWeights,
+    _CapturedReading,
+    captured_recurrence,
+    prepare,
+    rounded_rows,
+)
 from elmore.kernels.recurrence import Clips, LstmWeights, Recurrence
 from random_lstm import random_layer, random_reading, tensors_of
 from reference.strategies import clips, patiently, seeds
@@ -55,6 +63,22 @@ def test_sentences_packed_into_rows_are_read_as_if_each_stood_alone(seed, direct
     weights = random_layer(seed, directions=directions, vector=4, cells=cells, projected=projected, clips=bounds)
     recurrence = captured_recurrence(TORCH_READING_CELL)
     _compare_packed(recurrence, recurrence.prepare(weights, torch.float64), weights, seed, rows)
+
+
+def test_memory_is_given_back_when_nothing_needs_it_any_more():
+    weights = random_layer(1, directions=2, vector=4, cells=6, projected=True, clips=Clips(3.0, 3.0))
+    reading = _CapturedReading(TORCH_READING_CELL)
+    inputs, state = random_reading(2, weights, [5, 3])
+    outputs, _ = reading.run(reading.prepare(weights, torch.float64), inputs, [5, 3], state)
+    assert outputs.shape == inputs.shape
+    # Without a GPU there is no graph, and so nobody who would need it again.
+    assert not reading._memory
+
+
+@given(rows=st.integers(1, 5000))
+def test_rows_are_rounded_to_few_numbers_that_are_not_much_larger(rows):
+    assert rows <= rounded_rows(rows) < 1.5 * rows + FEWEST_ROWS
+    assert rounded_rows(rounded_rows(rows)) == rounded_rows(rows)
 
 
 def _compare_packed(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.devices import choose_device
-from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
+from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of_all
 from elmore.errors import FormatError, InputError, shortened
 from elmore.formats.cards.elmo_settings import ElmoSettings, MixSettings
 from elmore.html_repr import html_table
@@ -148,12 +148,9 @@ class Elmo(nn.Module):
         if isinstance(sentences, str):
             raise InputError("Elmo reads a list of sentences; put the string into a list")
         given = list(sentences)
-        words = [words_of(sentence, self.tokenizer, number) for number, sentence in enumerate(given)]
+        words = words_of_all(given, self.tokenizer)
         if self._check.left:
-            pairs = zip(given, words, strict=True)
-            singles = [own[0] for sentence, own in pairs if isinstance(sentence, str) and len(own) == 1]
-            remark = warning_about_single_words(singles, self._check.style) if len(singles) == len(given) else None
-            self._check.look(words, remark, stacklevel=3)
+            self._check.look(words, warning_about_single_words(given, words, self._check.style), stacklevel=3)
         return Batch.of(words, self.model.speller)
 
     def forward(self, sentences: Batch | Iterable[Sentence]) -> ElmoOutput:

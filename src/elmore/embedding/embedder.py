@@ -1,7 +1,8 @@
 """The Embedder: sentences become arrays of word vectors."""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -23,10 +24,11 @@ from elmore.devices import allow_forked_process, choose_device
 from elmore.embedding.compute import model_computing_in
 from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
 from elmore.embedding.layer_choice import LayerChoice, LayersArgument
-from elmore.embedding.packed_stream import PackedEncoder
-from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of
-from elmore.embedding.stream import EncodedItem, SentenceEncoder, SentenceItem, taken_from
-from elmore.embedding.token_alignment import Alignment, align_sentences, pool_to_tokens
+from elmore.embedding.packed_stream import DRAWN_TOGETHER, PackedEncoder
+from elmore.embedding.sentence_groups import FindWords, find_words, sentence_groups
+from elmore.embedding.sentences import Sentence, words_of
+from elmore.embedding.stream import EncodedGroup, SentenceEncoder, taken_from
+from elmore.embedding.token_alignment import align_to_words, pool_to_tokens
 from elmore.embedding.word_cache import WordCache
 from elmore.embedding.word_table import WordTable
 from elmore.errors import InputError
@@ -45,6 +47,7 @@ from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.tokenizing import Tokenizer, Tokens
 
 T = TypeVar("T")
+U = TypeVar("U")
 PoolName = Literal["mean", "max"]
 Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
@@ -241,8 +244,8 @@ class Embedder:
         """As `encode`, with its options, for a stream of any length: no more is kept in memory than is read ahead."""
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
-        chunks = self.encode_chunks(((sentence, None) for sentence in sentences), EncodeOptions(**options))
-        return (item.vectors.numpy() for chunk in chunks for item in taken_from(chunk))
+        chunks = self.encode_chunks(zip(sentences, repeat(None)), EncodeOptions(**options))
+        return (vectors.numpy() for chunk in chunks for _, vectors in taken_from(chunk))
 
     def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Tensor]:
         """As `encode`, with its options, as tensors that stay where the network runs.
@@ -254,9 +257,8 @@ class Embedder:
         """
         if isinstance(sentences, str):
             raise InputError("encode_tensors takes a list of sentences; put the string into a list")
-        items = ((sentence, None) for sentence in sentences)
-        chunks = self.encode_chunks(items, EncodeOptions(**options), device=self.device)
-        return [item.vectors for chunk in chunks for item in chunk]
+        chunks = self.encode_chunks(zip(sentences, repeat(None)), EncodeOptions(**options), device=self.device)
+        return [vectors for chunk in chunks for vectors in chunk.vectors]
 
     def encode_chunks(
         self,
@@ -264,31 +266,41 @@ class Embedder:
         options: EncodeOptions,
         *,
         device: torch.device | str = "cpu",
-    ) -> Iterator[list[EncodedItem[T]]]:
+    ) -> Iterator[EncodedGroup[T]]:
         """What every `encode` is made of: sentences with something of the caller's, which comes back with the vectors.
 
-        They come in lists, in order: all that was read together. The vectors are tensors on `device`.
+        They come in groups, in order: all that was read together. The vectors are tensors on `device`.
         """
         allow_forked_process(self.device)
+        style = options.token_style
+        if style == "moses":
+            return self._encoded(sentences, partial(find_words, tokenizer=self.tokenizer), options, device)
+        # Not a generator, which would hold on to one group while the next is made.
+        align = partial(align_to_words, tokenizer=self.tokenizer, style=style)
+        return map(pool_to_tokens, self._encoded(sentences, align, options, device))
+
+    def _encoded(
+        self,
+        sentences: Iterable[tuple[Sentence, T]],
+        find: FindWords[T, U],
+        options: EncodeOptions,
+        device: torch.device | str,
+    ) -> Iterator[EncodedGroup[U]]:
         choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
         dtype = getattr(torch, dtype_name(options.dtype))
-        items = self._checked(align_sentences(sentences, self.tokenizer, options.token_style))
         size, rows = options.batch_tokens, options.batch_size
         with torch.no_grad():
             kernels = self._model.network.kernels(self._model.start.h, self._model.start)
         if kernels.recurrence.run_packed is not None and not options.carried_rows:
             packed = PackedEncoder(self._model, self._table, choice, kernels=kernels, dtype=dtype, device=device)
             pack_size = packed.size(batch_tokens=size, batch_size=rows)
-            chunks = packed.encode(items, pack_size, fixed_rows=self.batch_invariant)
-        else:
-            encoder = SentenceEncoder(self._model, self._cache, choice, dtype=dtype, device=device)
-            if options.carried_rows:
-                chunks = encoder.encode_carrying_state(items, batch_size=options.carried_rows)
-            else:
-                tokens = size or DEFAULT_BATCH_TOKENS
-                chunks = encoder.encode_from_fixed_state(items, batch_tokens=tokens, batch_size=rows)
-        # Not a generator, which would hold on to one list while the next is made.
-        return map(_pooled, chunks)
+            groups = sentence_groups(sentences, find, self._check, size=DRAWN_TOGETHER)
+            return packed.encode(groups, pack_size, fixed_rows=self.batch_invariant)
+        encoder = SentenceEncoder(self._model, self._cache, choice, dtype=dtype, device=device)
+        groups = sentence_groups(sentences, find, self._check, size=1)
+        if options.carried_rows:
+            return encoder.encode_carrying_state(groups, batch_size=options.carried_rows)
+        return encoder.encode_from_fixed_state(groups, batch_tokens=size or DEFAULT_BATCH_TOKENS, batch_size=rows)
 
     def encode_sentences(
         self,
@@ -367,20 +379,6 @@ class Embedder:
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
-
-    def _checked(self, items: Iterator[SentenceItem[Alignment[T]]]) -> Iterator[SentenceItem[Alignment[T]]]:
-        """Pass sentences on, and say what looks wrong with the first that this Embedder is given."""
-        if not self._check.left:
-            return items
-        sample = list(islice(items, self._check.left))
-        singles = [item.payload.single_word for item in sample if item.payload.single_word is not None]
-        remark = warning_about_single_words(singles, self._check.style) if len(singles) == len(sample) else None
-        self._check.look([item.words for item in sample], remark, stacklevel=5)
-        return chain(sample, items)
-
-
-def _pooled(chunk: list[EncodedItem[Alignment[T]]]) -> list[EncodedItem[T]]:
-    return [pool_to_tokens(item) for item in chunk]
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

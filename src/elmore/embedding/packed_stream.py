@@ -7,7 +7,7 @@ wanted in ordinary memory are copied while the next pack is read, and are given 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from elmore.config import ModelConfig
 from elmore.embedding.layer_choice import LayerChoice
-from elmore.embedding.stream import EncodedItem, SentenceItem, Words, half_of, is_out_of_memory
-from elmore.embedding.word_table import WordTable
+from elmore.embedding.stream import EncodedGroup, SentenceGroup, Words, half_of, is_out_of_memory
+from elmore.embedding.word_table import Numbers, TableWords, WordTable
 from elmore.kernels.selection import Kernels
 from elmore.model import Model
 from elmore.network.packed_reading import PackedLayers, read_packed
@@ -25,8 +25,15 @@ from elmore.text.packed_batch import PackedBatch
 T = TypeVar("T")
 
 FIRST_POSITIONS = 2**15  # of the first pack: the first vectors come soon
-MOST_POSITIONS = 2**20  # of any pack: the host prepares one while the GPU reads another
+# A GPU takes a bounded number of launches, and the host waits until it has done some. So what the host does for a pack
+# is to be short beside that; but with far fewer steps the longest sentence of a pack would be read on alone.
+STEPS = 256  # of a row
 CPU_MEMORY = 2**30  # what is spent on a pack where there is no GPU
+
+
+# Sentences that are drawn and numbered together: many, so that Python does next to nothing for each of them, and few
+# enough that their words are still at hand when they are looked up.
+DRAWN_TOGETHER = 256
 
 
 class PackSize(NamedTuple):
@@ -39,19 +46,19 @@ class PackSize(NamedTuple):
 def pack_size(config: ModelConfig, *, memory: int, bytes_per_number: int) -> PackSize:
     """What suits a model on a GPU of so many bytes of memory.
 
-    Enough rows to keep all of it busy at every step, and enough steps that sentences of any usual length fit.
+    Enough rows to keep all of it busy at every step.
 
     >>> from elmore.config import ORIGINAL
     >>> pack_size(ORIGINAL, memory=141 * 2**30, bytes_per_number=2)
-    PackSize(rows=2048, positions=1048576)
+    PackSize(rows=2048, positions=524288)
     """
     rows = 2048 if config.cell_dim >= 2048 else 4096
     # Inputs and outputs of every layer, twice while one becomes the other, and what is given out as float32.
     each = config.dim * ((config.num_layers + 2) * bytes_per_number + 3 * 4)
-    positions = min(MOST_POSITIONS, memory // 4 // each)
-    while rows > 256 and positions < 256 * rows:
+    positions = memory // 4 // each
+    while rows > 256 and positions < STEPS * rows:
         rows //= 2
-    return PackSize(rows, positions)
+    return PackSize(rows, min(positions, STEPS * rows))
 
 
 class PackedEncoder:
@@ -82,49 +89,43 @@ class PackedEncoder:
         return PackSize(min(batch_size or rows, rows), batch_tokens or positions)
 
     def encode(
-        self, items: Iterable[SentenceItem[T]], size: PackSize, *, fixed_rows: bool = False
-    ) -> Iterator[list[EncodedItem[T]]]:
+        self, groups: Iterable[SentenceGroup[T]], size: PackSize, *, fixed_rows: bool = False
+    ) -> Iterator[EncodedGroup[T]]:
         """Read all sentences; with `fixed_rows` each has the same bits whatever is read beside it."""
         self._positions = size.positions
-        waiting: tuple[list[SentenceItem[T]], list[_Vectors]] | None = None
+        waiting: tuple[list[T], list[_Vectors]] | None = None
         copied = self.device.type == "cpu" and self.model.device.type == "cuda"
         fixed = self.size().rows if fixed_rows else None
-        for pack in packs(items, lambda: self._positions):
-            read = self._read([item.words for item in pack], size.rows, fixed)
+        for payloads, pack in packs(groups, self.table, lambda: self._positions):
+            read = self._read(pack, size.rows, fixed)
             if len(read) > 1:
                 # It did not fit into memory. What comes shall.
                 self._positions = max(self._positions // len(read), 1)
             if not copied:
-                yield _joined(pack, read)
+                yield _joined(payloads, read)
             elif waiting is not None:
                 yield _joined(*waiting)
             if copied:
-                waiting = pack, read
-            del pack, read
+                waiting = payloads, read
+            del payloads, pack, read
         if waiting is not None:
             yield _joined(*waiting)
 
-    def _read(self, sentences: Sequence[Words], rows: int, fixed: int | None) -> list["_Vectors"]:
+    def _read(self, pack: "NumberedPack", rows: int, fixed: int | None) -> list["_Vectors"]:
         """Begin to read a pack; where it does not fit into memory, its halves."""
         try:
             # Not in inference mode: what comes out may stand in anybody's training.
             with torch.no_grad(), self.kernels.settings():
                 layers, lengths = read_pack(
-                    self.model,
-                    self.table,
-                    sentences,
-                    rows=rows,
-                    depth=self.choice.depth,
-                    kernels=self.kernels,
-                    fixed_rows=fixed,
+                    self.model, pack, rows=rows, depth=self.choice.depth, kernels=self.kernels, fixed_rows=fixed
                 )
                 return [self._sent(take_layers(layers, self.choice, self.dtype), lengths)]
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
         # Past the except block, so that what the failed try held is free again.
-        half = half_of(sentences)
-        return self._read(sentences[:half], rows, fixed) + self._read(sentences[half:], rows, fixed)
+        first, second = pack.parted(half_of(pack.lengths.tolist()))
+        return self._read(first, rows, fixed) + self._read(second, rows, fixed)
 
     def _sent(self, vectors: Tensor, lengths: Sequence[int]) -> "_Vectors":
         """On their way to where they are wanted."""
@@ -159,9 +160,8 @@ class _Vectors(NamedTuple):
         return [own.clone(memory_format=torch.contiguous_format) for own in apart]
 
 
-def _joined(pack: Sequence[SentenceItem[T]], read: Iterable[_Vectors]) -> list[EncodedItem[T]]:
-    vectors = chain.from_iterable(part.of_sentences() for part in read)
-    return [EncodedItem(item.payload, own) for item, own in zip(pack, vectors, strict=True)]
+def _joined(payloads: list[T], read: Iterable[_Vectors]) -> EncodedGroup[T]:
+    return EncodedGroup(payloads, list(chain.from_iterable(part.of_sentences() for part in read)))
 
 
 @cache
@@ -169,38 +169,80 @@ def _copying_stream(device: torch.device) -> "torch.cuda.Stream":
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def packs(items: Iterable[SentenceItem[T]], positions: Callable[[], int]) -> Iterator[list[SentenceItem[T]]]:
+class NumberedPack(NamedTuple):
+    """Sentences to be read together; their words are rows of a table."""
+
+    words: TableWords
+    numbers: Numbers  # (K,) of all words, one sentence after another
+    lengths: Numbers  # (N,)
+
+    def parted(self, sentences: int) -> tuple["NumberedPack", "NumberedPack"]:
+        """The first so many sentences, and the others."""
+        at = int(self.lengths[:sentences].sum())
+        first, second = zip(np.split(self.numbers, [at]), np.split(self.lengths, [sentences]), strict=True)
+        return NumberedPack(self.words, *first), NumberedPack(self.words, *second)
+
+
+def packs(
+    groups: Iterable[SentenceGroup[T]], table: WordTable, positions: Callable[[], int]
+) -> Iterator[tuple[list[T], NumberedPack]]:
     """What is read together: as much as `positions` says by then, and little at first, so that vectors come soon."""
-    pack: list[SentenceItem[T]] = []
-    size, limit = 0, min(positions(), FIRST_POSITIONS)
-    for item in items:
-        pack.append(item)
-        size += len(item.words) + 2
-        if size >= limit:
-            yield pack
-            pack, size, limit = [], 0, min(4 * limit, positions())
-    if pack:
-        yield pack
+    limit = min(positions(), FIRST_POSITIONS)
+    pack: _GrowingPack[T] = _GrowingPack(table.words(), limit)
+    for words, payloads in groups:
+        lengths = _lengths(words)
+        at = 0
+        while at < len(words):
+            end = at + pack.sentences_wanted(lengths[at:])
+            pack.add(words[at:end], payloads[at:end], lengths[at:end])
+            at = end
+            if pack.missing <= 0:
+                yield pack.payloads, pack.whole()
+                limit = min(4 * limit, positions())
+                pack = _GrowingPack(table.words(), limit)
+    if pack.payloads:
+        yield pack.payloads, pack.whole()
+
+
+class _GrowingPack(Generic[T]):
+    """A pack to which sentences are added, whose words are numbered at once: they need not be kept."""
+
+    def __init__(self, words: TableWords, positions: int) -> None:
+        self.payloads: list[T] = []
+        self.missing = positions  # until it is full, boundaries counted
+        self._words = words
+        self._numbers: list[Numbers] = []
+        self._lengths: list[Numbers] = []
+
+    def sentences_wanted(self, lengths: Numbers) -> int:
+        """How many of the sentences of these lengths make it full, or all of them."""
+        return int(np.searchsorted((lengths + 2).cumsum()[:-1], self.missing)) + 1
+
+    def add(self, words: Sequence[Words], payloads: Sequence[T], lengths: Numbers) -> None:
+        total = int(lengths.sum())
+        self._numbers.append(self._words.number(chain.from_iterable(words), total))
+        self._lengths.append(lengths)
+        self.payloads.extend(payloads)
+        self.missing -= total + 2 * len(lengths)
+
+    def whole(self) -> NumberedPack:
+        return NumberedPack(self._words, np.concatenate(self._numbers), np.concatenate(self._lengths))
+
+
+def _lengths(words: Sequence[Words]) -> Numbers:
+    return np.fromiter(map(len, words), dtype=np.int64, count=len(words))
 
 
 def read_pack(
-    model: Model,
-    table: WordTable,
-    sentences: Sequence[Words],
-    *,
-    rows: int,
-    depth: int,
-    kernels: Kernels,
-    fixed_rows: int | None = None,
+    model: Model, pack: NumberedPack, *, rows: int, depth: int, kernels: Kernels, fixed_rows: int | None = None
 ) -> tuple[PackedLayers, list[int]]:
     """The layers of all words of these sentences, one after another, and how many words each has."""
-    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    numbered = table.read(chain.from_iterable(sentences), int(lengths.sum()))
+    vectors = pack.words.vectors()
     batch = PackedBatch.of(
-        torch.from_numpy(numbered.numbers), lengths, boundaries=numbered.boundaries, rows=rows, device=model.device
+        torch.from_numpy(pack.numbers), pack.lengths, boundaries=pack.words.boundaries, rows=rows, device=model.device
     )
     layers = read_packed(
-        model.network, numbered.table, batch, model.start, kernels=kernels, depth=depth, fixed_rows=fixed_rows
+        model.network, vectors, batch, model.start, kernels=kernels, depth=depth, fixed_rows=fixed_rows
     )
     return layers, list(batch.lengths)
 

@@ -1,6 +1,8 @@
 """What callers may give as a sentence: a string, which is tokenised, or a list of words, which is taken as it is."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import chain
 
 from elmore.errors import InputError
 from elmore.text.scripts import is_unsegmented
@@ -32,18 +34,40 @@ def words_of(sentence: Sentence, tokenizer: Tokenizer, number: int = 0) -> list[
     return words
 
 
-def warning_about_single_words(strings: Sequence[str], style: TextStyle) -> str | None:
+def words_of_all(sentences: Sequence[Sentence], tokenizer: Tokenizer, first: int = 0) -> list[list[str]]:
+    """The words of each of these sentences, the first of which has a number.
+
+    >>> from elmore.text.style import TextStyle
+    >>> words_of_all(["I took.", ["a", "bow"]], Tokenizer(TextStyle()))
+    [['I', 'took', '.'], ['a', 'bow']]
+    """
+    if set(map(type, sentences)) <= {list, tuple}:
+        # Without a step of Python for each: copied, for who gives them may go on with his own, and all words joined.
+        copied: list[list[str]] = list(map(list, sentences))
+        with suppress(TypeError):
+            _ = "".join(chain.from_iterable(copied))
+            return copied
+    return [words_of(sentence, tokenizer, number) for number, sentence in enumerate(sentences, start=first)]
+
+
+def warning_about_single_words(
+    sentences: Sequence[Sentence], words: Sequence[Sequence[str]], style: TextStyle
+) -> str | None:
     """What to say of strings of one word each, which may be the words of one sentence; None if they hardly are.
 
-    >>> print(warning_about_single_words(["I", "took", "a", "bow"], TextStyle()))
-    each of the 4 strings ('I', 'took', ...) is read as a sentence of one word; if they are the words of one sentence, \
+    >>> print(warning_about_single_words(["I", "took", "a"], [["I"], ["took"], ["a"]], TextStyle()))
+    each of the 3 strings ('I', 'took', ...) is read as a sentence of one word; if they are the words of one sentence, \
 put them into a list of their own: [['I', 'took', ...]]
     """
     # Where every symbol is a word, a string of one is nothing odd; two strings may well be two short sentences.
-    if style.tokenizer == "characters" or len(strings) < 3 or any(map(is_unsegmented, strings)):
+    if style.tokenizer == "characters" or len(sentences) < 3:
         return None
-    first = f"{strings[0]!r}, {strings[1]!r}, ..."
+    if not all(isinstance(given, str) and len(own) == 1 for given, own in zip(sentences, words, strict=True)):
+        return None
+    if any(is_unsegmented(word) for (word,) in words):
+        return None
+    first = f"{words[0][0]!r}, {words[1][0]!r}, ..."
     return (
-        f"each of the {len(strings)} strings ({first}) is read as a sentence of one word; if they are the words of one "
+        f"each of the {len(words)} strings ({first}) is read as a sentence of one word; if they are the words of one "
         f"sentence, put them into a list of their own: [[{first}]]"
     )

@@ -138,7 +138,7 @@ class Spool:
             digest=digest,
         )
         rows = {
-            "vectors": np.moveaxis(vectors, -2, 0).astype(self.dtype, copy=False).tobytes(),
+            "vectors": vectors.swapaxes(0, -2).astype(self.dtype, copy=False).tobytes(),
             "offsets": _packed([after.words]),
             "numbers": _packed([number]),
             "tokens": b"".join(tokens),
@@ -292,7 +292,7 @@ class Spool:
         labels = _texts(columns["labels"], columns["label_offsets"].span(first, stop + 1))
         for i, number in enumerate(numbers):
             start, end = offsets[i], offsets[i + 1]
-            vectors = np.moveaxis(columns["vectors"].span(start, end), 0, -2)
+            vectors = columns["vectors"].span(start, end).swapaxes(0, -2)
             own = words[start - offsets[0] : end - offsets[0]]
             yield EmbeddedSentence(number, own, labels[i] or None, vectors)
 

@@ -9,6 +9,7 @@ Every sentence brings something of its owner's along, which comes back beside it
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -28,18 +29,21 @@ Words = Sequence[str]
 BATCHES_AHEAD = 16
 
 
-class SentenceItem(NamedTuple, Generic[T]):
-    """A sentence to be read, and whatever is to come back with its vectors."""
+class SentenceGroup(NamedTuple, Generic[T]):
+    """Sentences to be read, and for each whatever is to come back with its vectors.
 
-    words: Words
-    payload: T
+    A list of each: a record for every sentence would take a GPU's host longer than all else it does for them.
+    """
+
+    words: Sequence[Words]
+    payloads: Sequence[T]
 
 
-class EncodedItem(NamedTuple, Generic[T]):
-    """The vectors of a sentence, and what came with it."""
+class EncodedGroup(NamedTuple, Generic[T]):
+    """What came with sentences, and their vectors."""
 
-    payload: T
-    vectors: Tensor  # (words, dim) or (layers, words, dim), of its own memory, but for tensors that stay on a GPU
+    payloads: list[T]
+    vectors: list[Tensor]  # (words, dim) or (layers, words, dim), of its own memory, but for those that stay on a GPU
 
 
 class SentenceEncoder:
@@ -58,33 +62,34 @@ class SentenceEncoder:
         self.device = device  # of the vectors; the model has its own
 
     def encode_from_fixed_state(
-        self, items: Iterable[SentenceItem[T]], *, batch_tokens: int, batch_size: int | None
-    ) -> Iterator[list[EncodedItem[T]]]:
+        self, groups: Iterable[SentenceGroup[T]], *, batch_tokens: int, batch_size: int | None
+    ) -> Iterator[EncodedGroup[T]]:
         """Read every sentence from the model's start state."""
-        for chunk in _chunks(items, batch_tokens=batch_tokens):
+        for chunk in _chunks(groups, batch_tokens=batch_tokens):
             # Nothing of one list is held on to while the next is made.
             yield self._read_by_length(chunk, batch_tokens=batch_tokens, batch_size=batch_size)
 
-    def _read_by_length(
-        self, chunk: Sequence[SentenceItem[T]], *, batch_tokens: int, batch_size: int | None
-    ) -> list[EncodedItem[T]]:
-        vectors: list[Tensor | None] = [None] * len(chunk)
-        for numbers in bucket_by_length((len(item.words) + 2 for item in chunk), tokens=batch_tokens, rows=batch_size):
+    def _read_by_length(self, chunk: SentenceGroup[T], *, batch_tokens: int, batch_size: int | None) -> EncodedGroup[T]:
+        found: dict[int, Tensor] = {}
+        for numbers in bucket_by_length(
+            (len(words) + 2 for words in chunk.words), tokens=batch_tokens, rows=batch_size
+        ):
             start = self.model.start.repeat(len(numbers))
-            batch, _ = self._read([chunk[number].words for number in numbers], start)
-            for number, own in zip(numbers, batch, strict=True):
-                vectors[number] = own
-        return [EncodedItem(item.payload, own) for item, own in zip(chunk, vectors, strict=True) if own is not None]
+            batch, _ = self._read([chunk.words[number] for number in numbers], start)
+            found.update(zip(numbers, batch, strict=True))
+        return EncodedGroup(list(chunk.payloads), [found[number] for number in range(len(chunk.words))])
 
     def encode_carrying_state(
-        self, items: Iterable[SentenceItem[T]], *, batch_size: int
-    ) -> Iterator[list[EncodedItem[T]]]:
+        self, groups: Iterable[SentenceGroup[T]], *, batch_size: int
+    ) -> Iterator[EncodedGroup[T]]:
         """Read batches of `batch_size` sentences as they come; row r starts where row r of the batch before ended."""
         state = self.model.start.first(0)
-        for rows in _groups(items, batch_size):
-            vectors, after = self._read([item.words for item in rows], state.first(len(rows)))
+        items = _one_by_one(groups)
+        while batch := list(islice(items, batch_size)):
+            words, payloads = zip(*batch, strict=True)
+            vectors, after = self._read(words, state.first(len(words)))
             state = state.updated(after)
-            yield [EncodedItem(item.payload, own) for item, own in zip(rows, vectors, strict=True)]
+            yield EncodedGroup(list(payloads), vectors)
 
     def _read(self, sentences: Sequence[Words], state: State) -> tuple[list[Tensor], State]:
         """Read one batch; where it does not fit into memory, its halves."""
@@ -103,7 +108,7 @@ class SentenceEncoder:
             if not is_out_of_memory(error):
                 raise
         # Past the except block, so that what the failed try held is free again.
-        half = half_of(sentences)
+        half = half_of([len(words) for words in sentences])
         everyone = torch.arange(len(sentences), device=state.h.device)
         first, first_state = self._read(sentences[:half], state.select(everyone[:half]))
         second, second_state = self._read(sentences[half:], state.select(everyone[half:]))
@@ -122,56 +127,54 @@ class SentenceEncoder:
         ]
 
 
-def taken_from(items: list[T]) -> Iterator[T]:
-    """The items of a list in their order, each taken out of it: what was read is let go before more is read.
+def taken_from(group: EncodedGroup[T]) -> Iterator[tuple[T, Tensor]]:
+    """What came with each sentence, and its vectors, each taken out: what was read is let go before more is read.
 
-    >>> items = ["a", "b"]
-    >>> [(item, len(items)) for item in taken_from(items)]
+    >>> group = EncodedGroup(["a", "b"], [torch.zeros(1), torch.ones(1)])
+    >>> [(payload, len(group.vectors)) for payload, _ in taken_from(group)]
     [('a', 1), ('b', 0)]
     """
-    items.reverse()
-    while items:
-        yield items.pop()
+    payloads, vectors = group
+    payloads.reverse()
+    vectors.reverse()
+    while vectors:
+        yield payloads.pop(), vectors.pop()
 
 
-def _chunks(items: Iterable[SentenceItem[T]], *, batch_tokens: int) -> Iterator[list[SentenceItem[T]]]:
+def _one_by_one(groups: Iterable[SentenceGroup[T]]) -> Iterator[tuple[Words, T]]:
+    return chain.from_iterable(zip(*group, strict=True) for group in groups)
+
+
+def _chunks(groups: Iterable[SentenceGroup[T]], *, batch_tokens: int) -> Iterator[SentenceGroup[T]]:
     """What is batched together: a batch's worth at first, so that the first vectors come soon, and soon more."""
-    chunk: list[SentenceItem[T]] = []
+    words: list[Words] = []
+    payloads: list[T] = []
     tokens, batches = 0, 1
-    for item in items:
-        chunk.append(item)
-        tokens += len(item.words) + 2
+    for own, payload in _one_by_one(groups):
+        words.append(own)
+        payloads.append(payload)
+        tokens += len(own) + 2
         if tokens >= batch_tokens * batches:
-            yield chunk
-            chunk, tokens, batches = [], 0, min(4 * batches, BATCHES_AHEAD)
-    if chunk:
-        yield chunk
+            yield SentenceGroup(words, payloads)
+            words, payloads = [], []
+            tokens, batches = 0, min(4 * batches, BATCHES_AHEAD)
+    if words:
+        yield SentenceGroup(words, payloads)
 
 
-def _groups(items: Iterable[SentenceItem[T]], size: int) -> Iterator[list[SentenceItem[T]]]:
-    group: list[SentenceItem[T]] = []
-    for item in items:
-        group.append(item)
-        if len(group) == size:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-def half_of(sentences: Sequence[Words]) -> int:
-    """How many sentences to try instead of these, which did not fit into memory; an error if it was one."""
-    if len(sentences) == 1:
+def half_of(lengths: Sequence[int]) -> int:
+    """How many sentences to try instead of those of these lengths, which did not fit; an error if it was one."""
+    if len(lengths) == 1:
         raise OutOfMemory(
-            f"one sentence of {len(sentences[0])} words does not fit into memory; cut it, or use a smaller model"
+            f"one sentence of {lengths[0]} words does not fit into memory; cut it, or use a smaller model"
         )
     warnings.warn(
-        f"a batch of {len(sentences)} sentences did not fit into memory; trying it in halves "
+        f"a batch of {len(lengths)} sentences did not fit into memory; trying it in halves "
         "(a smaller batch_tokens avoids this)",
         InputWarning,
         stacklevel=3,
     )
-    return len(sentences) // 2
+    return len(lengths) // 2
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -5,15 +5,15 @@ words (see `text.token_style`), and every given token still gets one vector: the
 its neighbours may share.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from elmore.embedding.sentences import Sentence, words_of
-from elmore.embedding.stream import EncodedItem, SentenceItem
-from elmore.text.style import TokenStyle
+from elmore.embedding.stream import EncodedGroup, SentenceGroup
+from elmore.text.style import PennStyle
 from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
 
@@ -25,28 +25,33 @@ class Alignment(NamedTuple, Generic[T]):
 
     payload: T
     word_spans: list[range] | None  # for each token the words of the model that it became; None: a token is a word
-    single_word: str | None  # the word of a string that has only one
 
 
-def align_sentences(
-    sentences: Iterable[tuple[Sentence, T]], tokenizer: Tokenizer, token_style: TokenStyle
-) -> Iterator[SentenceItem[Alignment[T]]]:
-    """Find the words of every sentence; each brings something of the caller's along."""
-    for number, (sentence, payload) in enumerate(sentences):
-        words = words_of(sentence, tokenizer, number)
+def align_to_words(
+    given: Sequence[tuple[Sentence, T]], first: int, tokenizer: Tokenizer, style: PennStyle
+) -> SentenceGroup[Alignment[T]]:
+    """The words that tokens of a style become; the first of the sentences given has a number."""
+    words: list[list[str]] = []
+    alignments: list[Alignment[T]] = []
+    for number, (sentence, payload) in enumerate(given, start=first):
+        own = words_of(sentence, tokenizer, number)
         if isinstance(sentence, str):
-            yield SentenceItem(words, Alignment(payload, None, words[0] if len(words) == 1 else None))
-        elif token_style == "moses":
-            yield SentenceItem(words, Alignment(payload, None, None))
+            words.append(own)
+            alignments.append(Alignment(payload, None))
         else:
-            converted = convert_tokens(words, tokenizer, style=token_style)
-            yield SentenceItem(converted.words, Alignment(payload, converted.word_spans, None))
+            converted = convert_tokens(own, tokenizer, style=style)
+            words.append(converted.words)
+            alignments.append(Alignment(payload, converted.word_spans))
+    return SentenceGroup(words, alignments)
 
 
-def pool_to_tokens(item: EncodedItem[Alignment[T]]) -> EncodedItem[T]:
+def pool_to_tokens(group: EncodedGroup[Alignment[T]]) -> EncodedGroup[T]:
     """One vector for each token that was given."""
-    payload, word_spans, _ = item.payload
-    return EncodedItem(payload, item.vectors if word_spans is None else pool_tokens(item.vectors, word_spans))
+    pooled = [
+        vectors if word_spans is None else pool_tokens(vectors, word_spans)
+        for (_, word_spans), vectors in zip(*group, strict=True)
+    ]
+    return EncodedGroup([payload for payload, _ in group.payloads], pooled)
 
 
 def pool_tokens(vectors: Tensor, word_spans: Sequence[range]) -> Tensor:

@@ -24,11 +24,13 @@ GROUP, BFLOAT16_GROUP = 1024, 8192
 LARGEST = 2**20  # words; with more, the table starts anew
 FIRST_ROOM = 2**14
 
+Numbers = NDArray[np.int64]
+
 
 class NumberedWords(NamedTuple):
     """Words as rows of a table, which stays as it is for them whatever is read later."""
 
-    numbers: NDArray[np.int64]  # (K,)
+    numbers: Numbers  # (K,)
     table: Tensor  # (rows, P)
     boundaries: tuple[int, int]  # the numbers of the words that open and close a sentence
 
@@ -46,14 +48,11 @@ class WordTable:
         self._model = model
         self._largest = largest
         self._fixed_width = fixed_width  # all groups as wide: a product of another size may round differently
-        self._lock = Lock()
-        self._forget()
+        self._start_anew()
 
-    def _forget(self) -> None:
-        self._numbering = _Numbering()
-        self._table: Tensor | None = None  # with room for more
-        self._generation: int | None = None  # of the weights that the vectors are from
-        self._written: torch.cuda.Event | None = None
+    def _start_anew(self) -> None:
+        self._lock = Lock()
+        self._words = TableWords(self._model, fixed_width=self._fixed_width)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy, or another process, needs: not the memory."""
@@ -61,54 +60,77 @@ class WordTable:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._start_anew()
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def words(self) -> "TableWords":
+        """Those that are known; whoever has them may go on with them after the table has started anew."""
+        with self._lock:
+            if len(self._words) > self._largest:
+                self._words = TableWords(self._model, fixed_width=self._fixed_width)
+            return self._words
+
+    def read(self, words: Iterable[str], count: int) -> NumberedWords:
+        """Number so many words, and encode those that are new."""
+        known = self.words()
+        numbers = known.number(words, count)
+        return NumberedWords(numbers, known.vectors(), known.boundaries)
+
+
+class TableWords:
+    """Words in the order in which they first came, and the vectors of those that anybody has asked for."""
+
+    def __init__(self, model: Model, *, fixed_width: bool) -> None:
+        self._model = model
+        self._fixed_width = fixed_width
         self._lock = Lock()
-        self._forget()
+        self._numbering = _Numbering()
+        self.boundaries = self._numbering[model.config.begin], self._numbering[model.config.end]
+        self._table: Tensor | None = None  # with room for more
+        self._encoded_words = 0  # how many of the first words have vectors
+        self._generation: int | None = None  # of the weights that these are from
+        self._written: torch.cuda.Event | None = None
 
     def __len__(self) -> int:
         return len(self._numbering)
 
-    def read(self, words: Iterable[str], count: int) -> NumberedWords:
-        """Number so many words, and encode those that are new."""
-        config = self._model.config
+    def number(self, words: Iterable[str], count: int) -> Numbers:
+        """The numbers of so many words."""
+        with self._lock:
+            return np.fromiter(map(self._numbering.__getitem__, words), dtype=np.int64, count=count)
+
+    def vectors(self) -> Tensor:
+        """(rows, P) the vectors of all words that have a number, and of those alone, by the weights as they are."""
         with self._lock:
             generation = self._model.network.words.weight_generation()
-            if generation != self._generation or len(self._numbering) > self._largest:
-                self._forget()
-                self._generation = generation
-            known = len(self._numbering)
-            number = self._numbering.__getitem__
-            try:
-                boundaries = number(config.begin), number(config.end)
-                numbers = np.fromiter(map(number, words), dtype=np.int64, count=count)
-                table = self._encode_new(known)
-            except BaseException:
-                # Stopped half-way, by Ctrl-C say: numbers without vectors would give wrong ones for good.
-                self._forget()
-                raise
-            return NumberedWords(numbers, table, boundaries)
-
-    def _encode_new(self, known: int) -> Tensor:
-        """The table with the vectors of all words that were numbered since there were so many."""
-        device = self._model.device
-        if self._written is not None:
-            self._written.wait(torch.cuda.current_stream(device))
-        total = len(self._numbering)
-        if total == known:
-            assert self._table is not None
+            if generation != self._generation:
+                self._table, self._encoded_words, self._generation = None, 0, generation
+            device = self._model.device
+            if self._written is not None:
+                self._written.wait(torch.cuda.current_stream(device))
+            # What is stopped half-way, by Ctrl-C say, has encoded nothing, and is done the next time.
+            if (total := len(self._numbering)) > self._encoded_words:
+                self._encode(total)
+                self._encoded_words = total
+                if device.type == "cuda":
+                    self._written = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                    self._written.record(torch.cuda.current_stream(device))
+            assert self._table is not None  # the boundaries have numbers from the start
             return self._table
+
+    def _encode(self, total: int) -> None:
+        """Bring the vectors of the last words of so many into the table."""
+        known = self._encoded_words
         new = list(islice(reversed(self._numbering), total - known))
         new.reverse()
         # Words of like length together, because a group is as wide as its longest word.
-        order = sorted(range(len(new)), key=lambda number: len(new[number]))
-        vectors = self._encoded([new[number] for number in order])
+        order = np.argsort(np.fromiter(map(len, new), dtype=np.int64, count=len(new)), kind="stable")
+        vectors = self._encoded([new[number] for number in order.tolist()])
         self._make_room(vectors, known, total)
         assert self._table is not None
-        places = torch.tensor(order, dtype=torch.int64) + known
-        self._table[send(places, device)] = vectors
-        if device.type == "cuda":
-            self._written = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._written.record(torch.cuda.current_stream(device))
-        return self._table
+        self._table[send(torch.from_numpy(order + known), self._model.device)] = vectors
 
     def _encoded(self, words: list[str]) -> Tensor:
         """(W, P) the vectors of these words, computed."""

@@ -63,8 +63,8 @@ class LayerReader:
         """As `layers`, one by one."""
         items = ((list(sentence), None) for sentence in sentences)
         for chunk in self.embedder.encode_chunks(items, self.options):
-            for item in taken_from(chunk):
-                yield item.vectors.swapaxes(0, 1).numpy()
+            for _, vectors in taken_from(chunk):
+                yield vectors.swapaxes(0, 1).numpy()
 
 
 class RecentLayers:

@@ -47,7 +47,7 @@ def write_lines(
             if sentences == "keys":
                 _add_named(output, line, vectors, number=number)
                 continue
-            output.add(str(number), vectors)
+            output.add_numbered(number, vectors)
             if sentences == "index":
                 indices[line] = str(number)
         if sentences == "index":

@@ -34,7 +34,7 @@ def write(spool: Spool, path: Path) -> None:
     with spool.finishing(path) as unfinished, new_hdf5(unfinished, libver=("v108", "v108")) as output:
         output.file.attrs["meta"] = np.bytes_(meta_of(spool))
         for sentence in spool:
-            output.add(str(sentence.number), sentence.vectors)
+            output.add_numbered(sentence.number, sentence.vectors)
         columns = ["numbers", "offsets", "tokens", "token_offsets"]
         if spool.totals.label_bytes:
             columns += ["labels", "label_offsets"]
