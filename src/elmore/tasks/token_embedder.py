@@ -50,7 +50,7 @@ class TokenEmbedder(nn.Module):
         joint: JointElmo | None = None,  # the biLM itself, where it is trained with the task
     ) -> None:
         super().__init__()
-        self.words = WordTable(words, vocabulary, vectors) if words.vectors != "none" else None
+        self.words = WordEmbeddings(words, vocabulary, vectors) if words.vectors != "none" else None
         self.characters = None
         if words.character_filters:
             self.characters = CharacterCnn(
@@ -103,7 +103,7 @@ class TokenEmbedder(nn.Module):
         return sum((l2_penalty(mix, self.elmo.penalty) for mix in learnt), 0.0)
 
 
-class WordTable(nn.Module):
+class WordEmbeddings(nn.Module):
     """Vectors of words: those to be learnt, and a file's, which may stay as they are."""
 
     def __init__(self, options: WordOptions, vocabulary: TokenVocabulary, vectors: NDArray[np.float32] | None) -> None:
