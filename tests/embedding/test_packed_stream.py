@@ -1,7 +1,8 @@
 """Sentences read in packed rows have the vectors that they have in batches."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,25 @@ def test_payloads_and_token_styles_come_along(tiny: Embedder, packed: Embedder) 
     for vectors, other in zip((own for chunk in chunks for own in chunk.vectors), expected, strict=True):
         assert vectors.dtype == torch.float16
         np.testing.assert_allclose(vectors.numpy(), other, atol=2e-3)
+
+
+@pytest.mark.parametrize("kernels", ["packed", None])
+def test_sentences_are_copied_before_the_next_is_drawn(tiny: Embedder, packed: Embedder, kernels: str | None) -> None:
+    words = [["A", "b"], ["C"], ["D", "e", "f"]] * 100
+
+    def refilled() -> Iterator[list[str]]:
+        one: list[str] = []
+        for sentence in words:
+            one[:] = sentence
+            yield one
+
+    lines = [(number, word) for number, sentence in enumerate(words) for word in sentence]
+    grouped = ((word for _, word in own) for _, own in groupby(lines, key=lambda line: line[0]))
+    packed.model.network.use_kernels(kernels)
+    expected = tiny.encode(words)
+    for sentences in (refilled(), grouped):
+        for one, other in zip(packed.encode_iter(sentences), expected, strict=True):  # type: ignore[arg-type]
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
 
 
 def test_a_carried_state_is_carried(tiny: Embedder, packed: Embedder) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
-from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of_all
+from elmore.embedding.sentences import Sentence, own_copy, warning_about_single_words, words_of_all
 from elmore.embedding.stream import SentenceGroup
 from elmore.text.checks import InputCheck
 from elmore.text.tokenizing import Tokenizer
@@ -27,7 +27,7 @@ def sentence_groups(
 ) -> Iterator[SentenceGroup[U]]:
     """The words of all sentences, of so many at a time; what looks wrong with the first ones is said at once."""
     source = iter(sentences)
-    sample = list(islice(source, check.left))
+    sample = _drawn(source, check.left)
     first = [find(sample, 0)] if sample else []
     for words, _ in first:
         remark = warning_about_single_words([given for given, _ in sample], words, check.style)
@@ -38,6 +38,14 @@ def sentence_groups(
 def _following(
     source: Iterator[tuple[Sentence, T]], find: FindWords[T, U], size: int, number: int
 ) -> Iterator[SentenceGroup[U]]:
-    while given := list(islice(source, size)):
+    while given := _drawn(source, size):
         yield find(given, number)
         number += len(given)
+
+
+def _drawn(source: Iterator[tuple[Sentence, T]], number: int) -> list[tuple[Sentence, T]]:
+    # A list, which is what most are, without the call.
+    return [
+        (sentence.copy() if type(sentence) is list else own_copy(sentence), payload)
+        for sentence, payload in islice(source, number)
+    ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
+from typing import cast
 
 from elmore.errors import InputError
 from elmore.text.scripts import is_unsegmented
@@ -41,13 +42,19 @@ def words_of_all(sentences: Sequence[Sentence], tokenizer: Tokenizer, first: int
     >>> words_of_all(["I took.", ["a", "bow"]], Tokenizer(TextStyle()))
     [['I', 'took', '.'], ['a', 'bow']]
     """
-    if set(map(type, sentences)) <= {list, tuple}:
-        # Without a step of Python for each: copied, for who gives them may go on with his own, and all words joined.
-        copied: list[list[str]] = list(map(list, sentences))
+    if set(map(type, sentences)) == {list}:
+        # Without a step of Python for each of them; who wants copies makes them when they are given.
         with suppress(TypeError):
-            _ = "".join(chain.from_iterable(copied))
-            return copied
+            _ = "".join(chain.from_iterable(sentences))
+            return cast("list[list[str]]", list(sentences))
     return [words_of(sentence, tokenizer, number) for number, sentence in enumerate(sentences, start=first)]
+
+
+def own_copy(sentence: Sentence) -> Sentence:
+    """What stays as it is when its giver goes on with his own: may be a list that is filled again, or an iterator."""
+    if isinstance(sentence, str | bytes) or not isinstance(sentence, Iterable):
+        return sentence
+    return list(sentence)
 
 
 def warning_about_single_words(
