@@ -192,6 +192,14 @@ def figure(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".") if number < 3 else f"{number:.1f}".removesuffix(".0")
 
 
+def shown_summary() -> str:
+    """Words a second in batches on two threads, of each program and size."""
+    lines = [line for (_, threads), line in kept().items() if threads == 2]
+    programs = list(lines[0]["batches"])
+    rows = [[who, *(f"{line['batches'][who]['tokens_per_second']:,.0f}" for line in lines)] for who in programs]
+    return table(["words a second, two CPU cores", *(line["size"] for line in lines)], rows)
+
+
 def shown_ratios() -> str:
     return ratio_table(list(kept().values()))
 

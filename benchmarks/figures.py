@@ -76,6 +76,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/performance.md", "native-recurrence"): kernels.native_recurrence,
     ("docs/performance.md", "native-words"): kernels.native_words,
     ("benchmarks/README.md", "embed-cpu"): embed_cpu_figures.shown_ratios,
+    ("README.md", "speed"): embed_cpu_figures.shown_summary,
     ("docs/performance.md", "embed-cpu-ratios"): embed_cpu_figures.shown_ratios,
     ("docs/performance.md", "embed-cpu-rates"): embed_cpu_figures.shown_rates,
     ("docs/performance.md", "embed-cpu-busy"): embed_cpu_figures.shown_busy,
