@@ -83,6 +83,12 @@ def _gate(z, bias, place, inside):
 
 
 @triton.jit
+def _of_row(pointer, BLOCK: tl.constexpr):
+    # At every place, because a condition on a single number is no mask to the interpreter.
+    return tl.load(pointer) + tl.zeros([BLOCK], tl.int32)
+
+
+@triton.jit
 def _update(
     z, z_g, z_b, bias, c, c_g, c_b, m, lengths, starts, starts_g, start_c, step, rows, cells, clip,
     PACKED: tl.constexpr, BLOCK: tl.constexpr,
@@ -96,9 +102,9 @@ def _update(
     c += g * c_g + b * c_b
     if PACKED:
         # One of the two: what is not wanted is not read.
-        begins = tl.load(starts + g * starts_g + b) != 0
-        before = tl.load(c + cell, inside & (not begins), 0.0).to(tl.float32)
-        before += tl.load(start_c + g * cells + cell, inside & begins, 0.0).to(tl.float32)
+        start = _of_row(starts + g * starts_g + b, BLOCK)
+        before = tl.load(c + cell, inside & (start == 0), 0.0).to(tl.float32)
+        before += tl.load(start_c + g * cells + cell, inside & (start != 0), 0.0).to(tl.float32)
     else:
         before = tl.load(c + cell, inside).to(tl.float32)
     i = tl.sigmoid(_gate(z, bias, cell, inside))
@@ -106,7 +112,7 @@ def _update(
     f = tl.sigmoid(_gate(z, bias, 2 * cells + cell, inside))
     o = tl.sigmoid(_gate(z, bias, 3 * cells + cell, inside))
     after = tl.minimum(tl.maximum(f * before + i * j, -clip), clip)
-    tl.store(c + cell, after, inside & (tl.load(lengths + b) > step))
+    tl.store(c + cell, after, inside & (_of_row(lengths + b, BLOCK) > step))
     tl.store(m + row * cells + cell, o * _tanh(after), inside)
 
 
@@ -119,12 +125,13 @@ def _give(
     g, b = row // rows, row % rows
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size
-    length = tl.load(lengths + b)
+    length = _of_row(lengths + b, BLOCK)
     h = tl.load(projected + g * p_g + b * p_b + place, inside).to(tl.float32)
     h = tl.minimum(tl.maximum(h, -clip), clip)
     tl.store(outputs + g * o_g + b * o_b + place, tl.where(length > step, h, 0.0), inside)
     tl.store(last + g * l_g + b * l_b + place, h, inside & (length == step + 1))
     if PACKED:
-        begins = tl.load(starts + g * starts_g + b) != 0
-        h = tl.where(begins, tl.load(start_h + g * size + place, inside & begins, 0.0).to(tl.float32), h)
+        start = _of_row(starts + g * starts_g + b, BLOCK)
+        begins = inside & (start != 0)
+        h = tl.where(begins, tl.load(start_h + g * size + place, begins, 0.0).to(tl.float32), h)
     tl.store(following + g * f_g + b * f_b + place, h, inside)
