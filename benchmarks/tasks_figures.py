@@ -50,6 +50,15 @@ def training() -> str:
     return table(head, rows)
 
 
+def rounded(rate: float) -> str:
+    """Three digits of what is less than a thousand.
+
+    >>> rounded(0.8), rounded(68.56), rounded(1466.93)
+    ('0.8', '68.6', '1,467')
+    """
+    return f"{rate:,.0f}" if rate >= 1000 else f"{rate:.3g}"
+
+
 def rates() -> str:
     """The last measurement of each task."""
     found: dict[str, dict[str, Any]] = {}
@@ -61,7 +70,7 @@ def rates() -> str:
             RATED.get(name, "sentences"),
             f"{one['examples']}",
             f"{one['tokens']:,}",
-            *(f"{one['examples_per_second'][model]:.3g}" for model in ("with", "without")),
+            *(rounded(one["examples_per_second"][model]) for model in ("with", "without")),
         ]
         for name, one in found.items()
     ]

@@ -132,7 +132,7 @@ SCALES = {
 # At the low rate, which a recipe before had, the model without ELMo would be starved.
 SST_BASELINE = Variant(name=WITHOUT, changes={**NO_ELMO, **FAST}, baseline=None, fractions=FRACTIONS)
 
-# With so little data the model without ELMo does better when it leaves GloVe's vectors alone.
+# In the settings above the model without ELMo did better when it left GloVe's vectors alone.
 FIXED_WITHOUT = "without ELMo, GloVe fixed"
 FIXED_VECTORS = (
     Variant(name=FIXED_WITHOUT, changes={**NO_ELMO, **FIXED}, baseline=None),
