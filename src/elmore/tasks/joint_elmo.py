@@ -58,8 +58,8 @@ class JointElmo(nn.Module):
     def _word_kernels(self) -> Kernels | None:
         """Those of training for the words on a GPU, also while they are frozen, or only read; elsewhere None, for any.
 
-        Reading would convolve the characters of all distinct words of a batch at once, and for filters as wide as
-        these cuDNN may choose Fourier transforms, whose workspace is many times the batch.
+        Without Triton, reading would convolve the characters of all distinct words of a batch at once, and for filters
+        as wide as these cuDNN may choose Fourier transforms, whose workspace is many times the batch.
         """
         one = next(self.network.words.parameters())
         if one.device.type != "cuda":
