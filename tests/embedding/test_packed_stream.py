@@ -16,7 +16,15 @@ from elmore.config import ORIGINAL, SMALL
 from elmore.embedding import packed_stream
 from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.layer_choice import LayerChoice
-from elmore.embedding.packed_stream import NumberedPack, pack_size, packs, read_pack, take_layers
+from elmore.embedding.packed_stream import (
+    LONG_STEPS,
+    NumberedPack,
+    apart_by_length,
+    pack_size,
+    packs,
+    read_pack,
+    take_layers,
+)
 from elmore.embedding.stream import SentenceGroup
 from elmore.embedding.word_table import GROUP, TableWords, WordTable
 from elmore.errors import InputError, InputWarning, OutOfMemory
@@ -194,6 +202,37 @@ def test_a_pack_that_does_not_fit_is_read_in_halves_and_the_next_is_smaller(
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
     assert tried[0] == 16
     assert max(tried[3:]) <= 10
+
+
+def test_a_few_long_sentences_are_read_apart_and_come_in_their_order(
+    tiny: Embedder, packed: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = [["a"] * length for length in (3, 700, 0, 2, 5000, 1)] + [["b", "c"]] * 200
+    tried = failing_above(10_000, monkeypatch)
+    for one, other in zip(packed.encode(sentences), tiny.encode(sentences), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
+    assert tried == [1106, 5000]
+
+
+@given(lengths=st.lists(st.integers(0, 3000), min_size=1, max_size=50), rows=st.integers(1, 60))
+def test_rows_of_a_part_are_never_far_longer_than_the_others(tiny: Embedder, lengths, rows):
+    words = TableWords(tiny.model, fixed_width=False)
+    whole = NumberedPack(words, np.arange(sum(lengths)), np.array(lengths), np.arange(len(lengths)))
+    positions = whole.positions
+    parts, done = [whole], []
+    while parts:
+        part = parts.pop()
+        if (apart := apart_by_length(part, rows, positions)) is not None:
+            parts.extend(apart)
+            continue
+        done.append(part)
+        longest = int(part.lengths.max()) + 2
+        assert longest <= LONG_STEPS or longest * min(rows, len(part.lengths)) <= 2 * positions
+    assert sorted(place for part in done for place in part.places) == list(range(len(lengths)))
+    starts = np.cumsum(lengths) - lengths
+    for part in done:
+        expected = [np.arange(starts[place], starts[place] + lengths[place]) for place in part.places]
+        assert np.array_equal(part.numbers, np.concatenate(expected))
 
 
 def test_a_sentence_that_does_not_fit_is_an_error(packed: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.config import ModelConfig
@@ -28,6 +29,7 @@ FIRST_POSITIONS = 2**15  # of the first pack: the first vectors come soon
 # A GPU takes a bounded number of launches, and the host waits until it has done some. So what the host does for a pack
 # is to be short beside that; but with far fewer steps the longest sentence of a pack would be read on alone.
 STEPS = 256  # of a row
+LONG_STEPS = 2 * STEPS  # sentences that are shorter are never read apart from others
 CPU_MEMORY = 2**30  # what is spent on a pack where there is no GPU
 
 
@@ -98,9 +100,6 @@ class PackedEncoder:
         fixed = self.size().rows if fixed_rows else None
         for payloads, pack in packs(groups, self.table, lambda: self._positions):
             read = self._read(pack, size.rows, fixed)
-            if len(read) > 1:
-                # It did not fit into memory. What comes shall.
-                self._positions = max(self._positions // len(read), 1)
             if not copied:
                 yield _joined(payloads, read)
             elif waiting is not None:
@@ -112,25 +111,29 @@ class PackedEncoder:
             yield _joined(*waiting)
 
     def _read(self, pack: "NumberedPack", rows: int, fixed: int | None) -> list["_Vectors"]:
-        """Begin to read a pack; where it does not fit into memory, its halves."""
+        """Begin to read a pack; by parts, where a few long sentences would leave most rows empty or memory is short."""
+        if (parts := apart_by_length(pack, rows, self._positions)) is not None:
+            return [read for part in parts for read in self._read(part, rows, fixed)]
         try:
             # Not in inference mode: what comes out may stand in anybody's training.
             with torch.no_grad(), self.kernels.settings():
                 layers, lengths = read_pack(
                     self.model, pack, rows=rows, depth=self.choice.depth, kernels=self.kernels, fixed_rows=fixed
                 )
-                return [self._sent(take_layers(layers, self.choice, self.dtype), lengths)]
+                return [self._sent(take_layers(layers, self.choice, self.dtype), lengths, pack.places)]
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
         # Past the except block, so that what the failed try held is free again.
-        first, second = pack.parted(half_of(pack.lengths.tolist()))
-        return self._read(first, rows, fixed) + self._read(second, rows, fixed)
+        is_first = np.arange(len(pack.lengths)) < half_of(pack.lengths.tolist())
+        # What comes shall fit.
+        self._positions = max(min(self._positions, pack.positions // 2), 1)
+        return self._read(pack.only(is_first), rows, fixed) + self._read(pack.only(~is_first), rows, fixed)
 
-    def _sent(self, vectors: Tensor, lengths: Sequence[int]) -> "_Vectors":
+    def _sent(self, vectors: Tensor, lengths: Sequence[int], places: Numbers) -> "_Vectors":
         """On their way to where they are wanted."""
         if self.device.type != "cpu" or not vectors.is_cuda:
-            return _Vectors(vectors.to(self.device), lengths, None)
+            return _Vectors(vectors.to(self.device), lengths, places, None)
         computing, copying = torch.cuda.current_stream(vectors.device), _copying_stream(vectors.device)
         there = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
         copying.wait_stream(computing)
@@ -140,7 +143,7 @@ class PackedEncoder:
             vectors.record_stream(copying)
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record(copying)
-        return _Vectors(there, lengths, arrived)
+        return _Vectors(there, lengths, places, arrived)
 
 
 class _Vectors(NamedTuple):
@@ -148,6 +151,7 @@ class _Vectors(NamedTuple):
 
     vectors: Tensor  # (words, dim) or (layers, words, dim) of all of them
     lengths: Sequence[int]
+    places: Numbers  # of these sentences among all of the pack
     arrived: "torch.cuda.Event | None"
 
     def of_sentences(self) -> Sequence[Tensor]:
@@ -160,8 +164,12 @@ class _Vectors(NamedTuple):
         return [own.clone(memory_format=torch.contiguous_format) for own in apart]
 
 
-def _joined(payloads: list[T], read: Iterable[_Vectors]) -> EncodedGroup[T]:
-    return EncodedGroup(payloads, list(chain.from_iterable(part.of_sentences() for part in read)))
+def _joined(payloads: list[T], read: Sequence[_Vectors]) -> EncodedGroup[T]:
+    vectors = list(chain.from_iterable(part.of_sentences() for part in read))
+    if len(read) > 1:
+        order = np.argsort(np.concatenate([part.places for part in read]))
+        vectors = [vectors[number] for number in order.tolist()]
+    return EncodedGroup(payloads, vectors)
 
 
 @cache
@@ -176,11 +184,29 @@ class NumberedPack(NamedTuple):
     numbers: Numbers  # (K,) of all words, one sentence after another
     lengths: Numbers  # (N,)
 
-    def parted(self, sentences: int) -> tuple["NumberedPack", "NumberedPack"]:
-        """The first so many sentences, and the others."""
-        at = int(self.lengths[:sentences].sum())
-        first, second = zip(np.split(self.numbers, [at]), np.split(self.lengths, [sentences]), strict=True)
-        return NumberedPack(self.words, *first), NumberedPack(self.words, *second)
+    places: Numbers  # (N,) of these sentences among all that were to be read together
+
+    @property
+    def positions(self) -> int:
+        """How many there are, boundaries counted."""
+        return len(self.numbers) + 2 * len(self.lengths)
+
+    def only(self, chosen: NDArray[np.bool_]) -> "NumberedPack":
+        """Some of its sentences."""
+        numbers = self.numbers[np.repeat(chosen, self.lengths)]
+        return NumberedPack(self.words, numbers, self.lengths[chosen], self.places[chosen])
+
+
+def apart_by_length(pack: NumberedPack, rows: int, positions: int) -> tuple[NumberedPack, NumberedPack] | None:
+    """The sentences that fit into rows of twice the usual length, and those that do not; None if all do, or none does.
+
+    All rows are given as many steps as the longest, in memory too.
+    """
+    steps = 2 * positions // min(rows, len(pack.lengths))
+    is_long = pack.lengths + 2 > max(steps, LONG_STEPS)
+    if is_long.all() or not is_long.any():
+        return None
+    return pack.only(~is_long), pack.only(is_long)
 
 
 def packs(
@@ -226,7 +252,8 @@ class _GrowingPack(Generic[T]):
         self.missing -= total + 2 * len(lengths)
 
     def whole(self) -> NumberedPack:
-        return NumberedPack(self._words, np.concatenate(self._numbers), np.concatenate(self._lengths))
+        lengths = np.concatenate(self._lengths)
+        return NumberedPack(self._words, np.concatenate(self._numbers), lengths, np.arange(len(lengths)))
 
 
 def _lengths(words: Sequence[Words]) -> Numbers:
