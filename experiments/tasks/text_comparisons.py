@@ -65,12 +65,13 @@ ONTOGUM = {
 
 # What of the recipes, which are the paper's for far more data, is changed for all, with ELMo and without. Adadelta, by
 # which the paper's roles were learnt in some hundreds of epochs, makes way for Adam, whose rate falls where the dev
-# score is flat; a few dozen documents are read twice before they are scored. GloVe's words have no capitals.
-NORM, NO_NORM = {"elmo.normalize": True}, {"elmo.normalize": False}
+# score is flat; a few dozen documents are read twice before they are scored. GloVe's words have no capitals. Normalised
+# layers are large beside GloVe's vectors and begin with a small scale.
+NORM, NO_NORM = {"elmo.normalize": True, "elmo.gamma": 0.3}, {"elmo.normalize": False, "elmo.gamma": 1.0}
 ADAM = {"training.optimizer": "adam", "training.learning_rate": 0.001}
 ADADELTA = {"training.optimizer": "adadelta", "training.learning_rate": 1.0, "training.plateau_factor": 1.0}
 READING: dict[str, Any] = {**NORM, "training.epochs": 40}
-ENTAILING: dict[str, Any] = {**LONG_EPOCHS}
+ENTAILING: dict[str, Any] = {**NORM, **LONG_EPOCHS}
 ROLES: dict[str, Any] = {**NORM, **ADAM, **PLATEAU, **LONG_EPOCHS, "training.patience": 6}
 CLUSTERS: dict[str, Any] = {
     **NORM,
@@ -84,7 +85,7 @@ CLUSTERS: dict[str, Any] = {
 # Whether others would be better for one side or the other, by the dev set, which stands in for the test set.
 LIGHT = {"task.dropout": 0.3, "task.attended_dropout": 0.2}
 FAST = {**LIGHT, "training.learning_rate": 0.001}
-SMALL_SCALE = {"elmo.gamma": 0.3}  # at the start: normalised layers are large beside GloVe's vectors
+UNSCALED = {"elmo.gamma": 1.0}
 NO_ELMO = {"elmo.where": "none"}
 SETTINGS = {
     "squad": settings(
@@ -92,7 +93,7 @@ SETTINGS = {
         without_Adam={**NO_ELMO, **ADAM},
         with_ELMo={},
         with_ELMo_Adam=ADAM,
-        with_ELMo_small_scale=SMALL_SCALE,
+        with_ELMo_unscaled=UNSCALED,
         with_ELMo_no_layer_norm=NO_NORM,
     ),
     "snli": settings(
@@ -102,14 +103,14 @@ SETTINGS = {
         with_ELMo={},
         with_ELMo_light=LIGHT,
         with_ELMo_fast=FAST,
-        with_ELMo_small_scale=SMALL_SCALE,
+        with_ELMo_unscaled=UNSCALED,
     ),
     "srl": settings(
         without=NO_ELMO,
         without_Adadelta={**NO_ELMO, **ADADELTA},
         with_ELMo={},
         with_ELMo_Adadelta=ADADELTA,
-        with_ELMo_small_scale=SMALL_SCALE,
+        with_ELMo_unscaled=UNSCALED,
         with_ELMo_no_layer_norm=NO_NORM,
     ),
     "litbank": settings(
@@ -117,13 +118,13 @@ SETTINGS = {
         without_slow={**NO_ELMO, "training.learning_rate": 0.0005},
         with_ELMo={},
         with_ELMo_slow={"training.learning_rate": 0.0005},
-        with_ELMo_small_scale=SMALL_SCALE,
+        with_ELMo_unscaled=UNSCALED,
         with_ELMo_no_layer_norm=NO_NORM,
     ),
 }
 
 LAYERS = paper_variants(layers=["last", "all"], penalties=[1, 0.001])[2:]
-LAST_UNSCALED = changed("layers=last, gamma fixed at 1", elmo__layers="last", elmo__train_gamma=False)
+LAST_UNSCALED = changed("layers=last, gamma fixed at 1", elmo__layers="last", elmo__gamma=1.0, elmo__train_gamma=False)
 CONTEXT_FREE = changed("context-free layer without GloVe", elmo__layers=0, words__vectors="none")
 
 
