@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -40,6 +41,8 @@ class BatchMaker(Generic[E]):
             columns = [self.task.sentences(document)]
         else:
             columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
+        if self.task.reads_as_one:
+            columns = [list(chain.from_iterable(columns))]
         inputs = []
         for sentences in columns:
             layers = None if self.layers is None else _layers_once(self.layers, sentences)

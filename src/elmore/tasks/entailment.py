@@ -27,7 +27,6 @@ from elmore.tasks.recipe import TaskOptions, TaskRecipe
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
-from elmore.tasks.token_inputs import TokenInputs
 from elmore.text_files import name_of
 
 
@@ -99,13 +98,10 @@ class EntailmentModel(TaskModel[PairedTokens, PredictedLabel]):
         return most_probable(mean_of_probabilities(logits), members[0].labels)
 
     def _logits(self, batch: Batch[PairedTokens]) -> Tensor:  # (B, K)
-        premise, hypothesis = batch.inputs
-        logits: Tensor = self.esim(self._embedded(premise), self._embedded(hypothesis))
+        (pairs,) = batch.inputs
+        vectors = self.embedder(pairs)
+        logits: Tensor = self.esim(EncoderInputs(vectors.input, pairs.mask, pairs.lengths, vectors.output))
         return logits.float()
-
-    def _embedded(self, inputs: TokenInputs) -> EncoderInputs:
-        vectors = self.embedder(inputs)
-        return EncoderInputs(vectors.input, inputs.mask, inputs.lengths, vectors.output)
 
 
 def read(paths: Sequence[str | Path], options: EntailmentOptions, *, to_train: bool) -> Dataset[PairedTokens]:  # noqa: ARG001
@@ -158,6 +154,7 @@ ENTAILMENT: Task[PairedTokens, PredictedLabel] = Task(
     recipe=EntailmentRecipe,
     read=read,
     sentences=lambda pair: (pair.premise, pair.hypothesis),
+    reads_as_one=True,
     labels=classification.labels,
     check=classification.check,
     build=build,

@@ -33,9 +33,9 @@ class Dataset(NamedTuple, Generic[E]):
 
 
 class Batch(NamedTuple, Generic[E]):
-    """Examples that are read together, and their token sequences: one for a tagger, two for a pair of sentences.
+    """Examples that are read together, and their token sequences: one for a tagger, two for a paragraph and a question.
 
-    Of a document, which is read alone, all sentences are one.
+    Of a document, which is read alone, all sentences are one; so are both of a pair that a model reads alike.
     """
 
     examples: Sequence[E]
@@ -145,6 +145,8 @@ class Task(Generic[E, P]):
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
     # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files.
     reads_documents: bool = False
+    # The token sequences of a batch are one input: the first ones of all examples, then the second ones, and so on.
+    reads_as_one: bool = False
     # What of an example one step of training reads, drawn anew for each; [task] is the second. None: all of it.
     draw_part: Callable[[E, Any, np.random.Generator], E] | None = None
     # Examples without labels from one raw text, for `predict`.

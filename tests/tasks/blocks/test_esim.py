@@ -28,6 +28,15 @@ def sentences(seed: int, lengths: list[int], *, extra_dim: int = 0) -> EncoderIn
     return EncoderInputs(x, mask, tuple(lengths), extra)
 
 
+def paired(premises: EncoderInputs, hypotheses: EncoderInputs) -> EncoderInputs:
+    """As the network reads them."""
+    extra = (
+        None if premises.extra is None or hypotheses.extra is None else torch.cat([premises.extra, hypotheses.extra])
+    )
+    x, mask = torch.cat([premises.x, hypotheses.x]), torch.cat([premises.mask, hypotheses.mask])
+    return EncoderInputs(x, mask, (*premises.lengths, *hypotheses.lengths), extra)
+
+
 def softmax(scores: np.ndarray) -> np.ndarray:
     powers = np.exp(scores)
     return powers / powers.sum(axis=1, keepdims=True)
@@ -63,7 +72,7 @@ def plain(esim: Esim, given: list[tuple[np.ndarray, np.ndarray | None]]) -> np.n
 def test_a_pairs_logits_are_those_of_the_equations_whatever_its_batch(extra_dim: int) -> None:
     esim = random_esim(extra_dim=extra_dim).eval()
     premise, hypothesis = (sentences(10 * side, lengths, extra_dim=extra_dim) for side, lengths in enumerate(LENGTHS))
-    found = esim(premise, hypothesis).detach()
+    found = esim(paired(premise, hypothesis)).detach()
     for row in range(4):
         given = [
             (
@@ -86,11 +95,11 @@ def test_its_sizes_are_the_papers() -> None:
 @pytest.mark.parametrize("place", EsimDropout._fields)
 def test_each_dropout_is_drawn_from_torchs_generator_and_in_training_alone(place: str) -> None:
     esim = random_esim(dropout=NO_DROPOUT._replace(**{place: 0.5}))
-    pair = sentences(1, [3, 2]), sentences(2, [2, 4])
+    pairs = paired(sentences(1, [3, 2]), sentences(2, [2, 4]))
 
     def logits(seed: int) -> torch.Tensor:
         torch.manual_seed(seed)
-        return esim(*pair)
+        return esim(pairs)
 
     assert torch.equal(logits(1), logits(1))
     assert not torch.equal(logits(1), logits(2))
@@ -100,12 +109,12 @@ def test_each_dropout_is_drawn_from_torchs_generator_and_in_training_alone(place
 
 def test_it_learns_a_handful_of_pairs() -> None:
     torch.manual_seed(5)
-    one, other, gold = sentences(3, [3, 2, 4]), sentences(4, [2, 2, 1]), torch.tensor([0, 2, 1])
+    pairs, gold = paired(sentences(3, [3, 2, 4]), sentences(4, [2, 2, 1])), torch.tensor([0, 2, 1])
     esim = Esim(5, 3, hidden=8, dropout=NO_DROPOUT).double()
     optimizer = torch.optim.Adam(esim.parameters(), lr=0.01)
     losses = []
     for _ in range(60):
-        loss = torch.nn.functional.cross_entropy(esim(one, other), gold)
+        loss = torch.nn.functional.cross_entropy(esim(pairs), gold)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -115,19 +124,18 @@ def test_it_learns_a_handful_of_pairs() -> None:
 
 def test_it_runs_under_autocast() -> None:
     esim = random_esim(extra_dim=2, dropout=NO_DROPOUT).float()
-    pair = [
-        one._replace(x=one.x.float(), extra=None if one.extra is None else one.extra.float())
-        for one in (sentences(5, [4, 0], extra_dim=2), sentences(7, [2, 3], extra_dim=2))
-    ]
-    expected = esim(*pair)
+    pairs = paired(sentences(5, [4, 0], extra_dim=2), sentences(7, [2, 3], extra_dim=2))
+    assert pairs.extra is not None
+    pairs = pairs._replace(x=pairs.x.float(), extra=pairs.extra.float())
+    expected = esim(pairs)
     with torch.autocast("cpu", torch.bfloat16):
-        found = esim(*pair)
+        found = esim(pairs)
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.05)
     found.float().sum().backward()
     assert all(one.grad is not None and one.grad.isfinite().all() for one in esim.parameters())
 
 
 def test_vectors_that_are_missing_or_of_another_size_are_refused() -> None:
-    pair = sentences(1, [2]), sentences(2, [2])
+    pair = paired(sentences(1, [2]), sentences(2, [2]))
     with pytest.raises(InputError, match="extra vectors of size 2 and was given size 0"):
-        random_esim(extra_dim=2)(*pair)
+        random_esim(extra_dim=2)(pair)

@@ -6,7 +6,8 @@
     logits = feed-forward([mean; max] of biLSTM(m_a), [mean; max] of biLSTM(m_b))
 
 After Peters et al., 2018, A.3: a second mix of ELMo's layers stands beside the first biLSTM's output, and dropout
-behind the attention. B pairs, T tokens, D and E sizes of what comes in.
+behind the attention. Premises and hypotheses come as one batch, the premises first: what is done to both is done once.
+B pairs, T tokens, D and E sizes of what comes in.
 """
 
 from typing import NamedTuple
@@ -36,8 +37,8 @@ class Esim(nn.Module):
 
     `extra_dim` is the size of the vectors that stand beside the first biLSTM's output; 0 for none.
 
-    >>> sentences = EncoderInputs(torch.ones(1, 2, 7), torch.ones(1, 2, dtype=torch.bool), (2,))
-    >>> Esim(7, num_classes=3, hidden=4)(sentences, sentences).shape
+    >>> pair = EncoderInputs(torch.ones(2, 5, 7), torch.ones(2, 5, dtype=torch.bool), (5, 5))
+    >>> Esim(7, num_classes=3, hidden=4)(pair).shape
     torch.Size([1, 3])
     """
 
@@ -61,23 +62,20 @@ class Esim(nn.Module):
         pooled_dim = 4 * self.composition.output_dim
         self.output = FeedForward(pooled_dim, (hidden,), dropout=dropout.output, output_dim=num_classes)
 
-    def forward(self, premise: EncoderInputs, hypothesis: EncoderInputs) -> Tensor:  # -> (B, classes)
-        a, b = self._encoded(premise), self._encoded(hypothesis)
-        attended = self.attention(a, b, premise.mask, hypothesis.mask)
-        pooled = [*self._composed(a, attended.x, premise), *self._composed(b, attended.y, hypothesis)]
-        logits: Tensor = self.output(self.pooled_dropout(torch.cat(pooled, dim=1)))
+    def forward(self, sentences: EncoderInputs) -> Tensor:  # 2 B -> (B, classes)
+        """From the premises of all pairs and, behind them, their hypotheses."""
+        v = self._encoded(sentences)
+        attended = torch.cat(self.attention(*v.chunk(2), *sentences.mask.chunk(2)))
+        compared = torch.cat([v, attended, v - attended, v * attended], dim=2)
+        z = self.composition(self.projection(self.attended_dropout(compared)), sentences.lengths)
+        pooled = torch.cat([masked_mean(z, sentences.mask), masked_max(z, sentences.mask)], dim=1)  # (2 B, 4 hidden)
+        logits: Tensor = self.output(self.pooled_dropout(torch.cat(pooled.chunk(2), dim=1)))
         return logits
 
-    def _encoded(self, sentences: EncoderInputs) -> Tensor:  # (B, T, 2 hidden + E)
+    def _encoded(self, sentences: EncoderInputs) -> Tensor:  # (2 B, T, 2 hidden + E)
         extra = sentences.extra
         given = 0 if extra is None else extra.shape[2]
         if given != self.extra_dim:
             raise InputError(f"this network takes extra vectors of size {self.extra_dim} and was given size {given}")
         x: Tensor = self.encoder(sentences.x, sentences.lengths)
         return x if extra is None else torch.cat([x, extra.to(x.dtype)], dim=2)
-
-    def _composed(self, v: Tensor, attended: Tensor, sentences: EncoderInputs) -> tuple[Tensor, Tensor]:
-        """The mean and the largest values of what a sentence is beside the other, (B, 2 hidden) each."""
-        compared = torch.cat([v, attended, v - attended, v * attended], dim=2)
-        z = self.composition(self.projection(self.attended_dropout(compared)), sentences.lengths)
-        return masked_mean(z, sentences.mask), masked_max(z, sentences.mask)
