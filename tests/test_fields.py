@@ -168,3 +168,15 @@ def test_what_python_code_gives_is_held_to_the_same():
         Inner(width=0)
     with pytest.raises(InputError, match=r"height is 4\.0; it must be a whole number"):
         Inner(height=4.0)  # type: ignore[arg-type]
+
+
+def test_every_number_of_a_list_is_held_to_its_limits():
+    @dataclass(frozen=True)
+    class Tagger:
+        hidden: tuple[int, ...] = checked_field((200, 200), at_least=1)
+
+    assert read_fields(Tagger, {"hidden": [3]}).hidden == (3,)
+    with pytest.raises(
+        InputError, match=r"hidden is \[3, 0\]; it must be a list, each of it a whole number, at least 1"
+    ):
+        read_fields(Tagger, {"hidden": [3, 0]})

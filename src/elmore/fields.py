@@ -2,8 +2,9 @@
 
 A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
 `Mapping[str, X]`, `int | str`, another dataclass, a list or a Mapping of them, any of these `| None`, or Any.
-`checked_field` adds limits. What fields have to do with each other, a class checks itself in `__post_init__`; there it
-also calls `check_fields`, so that a value that Python code gave is held to the same as one from a file.
+`checked_field` adds limits, in a list for each of its numbers. What fields have to do with each other, a class checks
+itself in `__post_init__`; there it also calls `check_fields`, so that a value that Python code gave is held to the same
+as one from a file.
 """
 
 import math
@@ -153,7 +154,8 @@ def _read_value(kind: Any, value: Any, default: Any, name: str, limits: Limits) 
         return {key: _read_value(part, one, None, _dotted_name(name, str(key)), limits) for key, one in value.items()}
     try:
         converted = _converted(inner, value)
-        fits = not isinstance(converted, int | float) or limits.allow(converted)
+        numbers = converted if isinstance(converted, tuple) else (converted,)
+        fits = all(limits.allow(one) for one in numbers if isinstance(one, int | float))
     except OverflowError:
         raise InputError(f"{name} is too large a number") from None
     except _UnfitError:

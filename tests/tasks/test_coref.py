@@ -198,3 +198,39 @@ def test_mentions_that_cannot_be_found_are_counted_and_explained(model, tmp_path
     )
     assert "a span is found in one cluster at most" in model.evaluate(file).notices[-1]
     assert not COREF.read([file], CorefOptions(max_width=11), to_train=True).notices[0].startswith("1 mention has more")
+
+
+def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_are_scored(
+    model, data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("elmore.tasks.coref.LONGEST_DOCUMENT", 6)  # documents are put together again
+    with pytest.warns(InputWarning, match="parts of up to 6"):
+        written = model.official_predictions(data)
+    file = tmp_path / "response.conll"
+    file.write_text(written, encoding="utf-8")
+    key, response = (list(read_conll2012([one])) for one in (data, file))
+    assert [(one.name, one.part) for one in response] == [(one.name, one.part) for one in key]
+    for one, other in zip(key, response, strict=True):
+        assert [own.tokens for own in one.sentences] == [own.tokens for own in other.sentences]
+    with pytest.warns(InputWarning, match="parts of up to 6"):
+        examples = COREF.read([data], CorefOptions(), to_train=False).examples
+    expected = {
+        (part.document, start + part.first, end + part.first)
+        for part, clusters in zip(examples, model.predict_examples(examples), strict=True)
+        for cluster in clusters
+        for start, end in cluster
+    }
+    assert expected
+    read_again = set()
+    for one, other in zip(key, response, strict=True):
+        firsts = np.cumsum([0, *(len(own.tokens) for own in other.sentences)])
+        for first, own in zip(firsts, other.sentences, strict=False):
+            read_again |= {(one.place, first + mention.start, first + mention.end) for mention in mentions(own)}
+    assert read_again == expected
+
+
+def test_data_without_clusters_is_refused_where_it_would_be_scored(model, tmp_path):
+    file = tmp_path / "none.conll"
+    file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"none\.conll, line 1: no two mentions of one cluster follow"):
+        model.evaluate(file)

@@ -251,3 +251,8 @@ def test_nothing_to_learn_from_is_refused_with_the_reason(tmp_path):
         InputError, match=r"odd.json: no examples to train .*1 answer does not stand where answer_start"
     ):
         train_small("squad", tmp_path / "run", file)
+
+
+def test_a_question_that_is_given_twice_is_refused_where_answers_go_by_its_id(run, data):
+    with pytest.raises(InputError, match="stands in another file too; give it once"):
+        load(run, device="cpu").evaluate([data, data])

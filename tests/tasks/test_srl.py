@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import small_tasks
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 from elmore.tasks import batch_maker
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.metrics.score import Counts
@@ -241,3 +241,28 @@ def test_a_sentence_is_read_for_each_of_its_predicates(model):
         expected = network.output(network.encoder(x[None], [length]))[0].log_softmax(dim=1)
         torch.testing.assert_close(chances[:length], expected, rtol=1e-5, atol=1e-5)
     assert not torch.allclose(found[0], found[2])
+
+
+def test_the_official_file_has_the_given_predicates_and_reads_as_the_key_does(model, tmp_path):
+    file = tmp_path / "two.conll"
+    file.write_text(TWO, encoding="utf-8")
+    with pytest.warns(InputWarning, match="1 predicate with V at another token"):
+        written = model.official_predictions(file)
+    rows = [line.split("\t") for line in written.splitlines()]
+    assert [len(row) for row in rows] == [3, 3, 3, 3, 3, 1, 1]
+    assert [row[0] for row in rows] == ["-", "went", "-", "wake", "-", "", "-"]
+    examples = SRL.read([file], SrlOptions(), to_train=False).examples
+    for column, example, prediction in zip((1, 2), examples, model.predict_examples(examples), strict=False):
+        cells = [row[column] for row in rows[:5]]
+        tags = prediction.frames[0].tags
+        assert [cell.count("(") for cell in cells] == [
+            int(tag.startswith("B-") and tag != "B-V") or int(place == example.predicate)
+            for place, tag in enumerate(tags)
+        ]
+
+
+def test_data_without_predicates_is_refused_where_it_would_be_scored(model, tmp_path):
+    file = tmp_path / "none.conll"
+    file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"none\.conll, line 2: no predicates follow; expected columns of arguments"):
+        model.evaluate(file)

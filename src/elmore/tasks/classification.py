@@ -66,7 +66,7 @@ class ClassifierOptions(TaskOptions):
     """[task] of a classifier of texts."""
 
     hidden: int = checked_field(300, at_least=1)
-    output_dims: tuple[int, ...] = (1200, 600)  # hidden layers of the output network
+    output_dims: tuple[int, ...] = checked_field((1200, 600), at_least=1)  # hidden layers of the output network
     maxout: bool = False  # instead of ReLU there
     input_dropout: float = checked_field(0.25, at_least=0, at_most=0.95)
     feed_forward_dropout: float = checked_field(0.25, at_least=0, at_most=0.95)

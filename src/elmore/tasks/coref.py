@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -43,7 +43,7 @@ from elmore.tasks.metrics.coreference import (
     without_singletons,
 )
 from elmore.tasks.metrics.score import Score
-from elmore.tasks.readers.conll2012 import Mention, mention_cells, mentions, read_conll2012
+from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
 from elmore.tasks.recipe import TaskOptions, TaskRecipe, TrainingOptions
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -58,7 +58,7 @@ class CorefOptions(TaskOptions):
 
     hidden: int = checked_field(200, at_least=1)  # of the biLSTM, in each direction
     layers: int = checked_field(1, at_least=1)
-    scorer_hidden: tuple[int, ...] = (150, 150)  # of both feed-forward networks
+    scorer_hidden: tuple[int, ...] = checked_field((150, 150), at_least=1)  # of both feed-forward networks
     feature_dim: int = checked_field(20, at_least=1)  # of embeddings of widths and distances
     lexical_dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # on the vectors of tokens
     dropout: float = checked_field(0.2, at_least=0, at_most=0.95)  # everywhere else
@@ -94,6 +94,8 @@ class CorefExample(NamedTuple):
     mentions: Sequence[Mention] = ()  # by tokens of this part
     offsets: Sequence[tuple[int, int]] = ()  # of raw text: the characters of each token
     document: str = ""  # file and line
+    name: str = "text"  # of the document, and of the part of it that was annotated by itself
+    part: str = "000"
     first: int = 0  # tokens of the document before this part
 
 
@@ -124,14 +126,8 @@ class CorefText:
             for number, cluster in enumerate(self.clusters)
             for one in cluster
         ]
-        cells = mention_cells(found, len(self.tokens))
-        lines = ["#begin document (text); part 000"]
-        for first, length in zip(accumulate(self.sentences, initial=0), self.sentences, strict=False):
-            for token in range(first, first + length):
-                word = self.text[slice(*self.offsets[token])]
-                lines.append("\t".join(["text", "0", str(token - first), word, *"-*----*", cells[token]]))
-            lines.append("")
-        return "\n".join([*lines, "#end document"])
+        words = iter([self.text[start:end] for start, end in self.offsets])
+        return document_columns([list(islice(words, length)) for length in self.sentences], found)
 
 
 class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
@@ -193,7 +189,8 @@ def read(paths: Sequence[str | Path], options: CorefOptions, *, to_train: bool) 
             first += len(sentence.tokens)
             seen.update(out_of_reach(own, options.max_width))
         seen["empty"] += not document.sentences
-        whole = CorefExample([one.tokens for one in document.sentences], found, document=document.place)
+        tokens = [one.tokens for one in document.sentences]
+        whole = CorefExample(tokens, found, document=document.place, name=document.name, part=document.part)
         examples += in_parts(whole) if document.sentences else []
     return Dataset(examples, tuple(_notices(seen, options.max_width, to_train=to_train)))
 
@@ -278,13 +275,21 @@ def draw_sentences(document: CorefExample, options: CorefOptions, draw: np.rando
 
 def labels(examples: Sequence[CorefExample], options: CorefOptions) -> Labels:  # noqa: ARG001  # every task has them
     """There is nothing to know; but something must be there to learn."""
-    if not any(len({m.cluster for m in one.mentions}) < len(one.mentions) for one in examples):
+    if not has_clusters(examples):
         raise InputError("the training data has no two mentions of one cluster; they stand in the last column")
     return {}
 
 
-def check(examples: Sequence[CorefExample], known: Labels) -> None:
-    """Nothing can be wrong that the reader has not seen: clusters have numbers, and no names."""
+def check(examples: Sequence[CorefExample], known: Labels) -> None:  # noqa: ARG001  # every task has them
+    """Refuse data without clusters, as files of semantic roles may be; whatever was found in it would be wrong."""
+    if not has_clusters(examples):
+        raise InputError(
+            f"{examples[0].document}: no two mentions of one cluster follow; they stand in the last column"
+        )
+
+
+def has_clusters(examples: Sequence[CorefExample]) -> bool:
+    return any(len({m.cluster for m in one.mentions}) < len(one.mentions) for one in examples)
 
 
 def score(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> Score:
@@ -318,6 +323,23 @@ def counts(example: CorefExample, clusters: Sequence[Sequence[TokenSpan]]) -> li
     for mention in example.mentions:
         key.setdefault(mention.cluster, []).append((mention.start, mention.end))
     return conll_counts(without_singletons(key.values()), without_singletons(clusters))
+
+
+def official(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> str:
+    """The documents once more, with the clusters that were found: what the CoNLL scorer takes beside the key."""
+    documents = []
+    pairs = zip(examples, predictions, strict=True)
+    for _, parts in groupby(pairs, key=lambda pair: pair[0].document):
+        own = list(parts)
+        clusters = [(cluster, part.first) for part, found in own for cluster in found]
+        found = [
+            Mention(number, start + first, end + first)
+            for number, (cluster, first) in enumerate(clusters)
+            for start, end in cluster
+        ]
+        sentences = [tokens for part, _ in own for tokens in part.sentences]
+        documents.append(document_columns(sentences, found, name=own[0][0].name, part=own[0][0].part))
+    return "\n".join(documents)
 
 
 def parse(text: str, cutter: TextCutter) -> list[CorefExample]:
@@ -361,6 +383,7 @@ COREF: Task[CorefExample, Any] = Task(
     score=score,
     counts=counts,
     count_score=conll_of_counts,
+    official=official,
     reads_documents=True,
     draw_part=draw_sentences,
     parse=parse,

@@ -39,7 +39,8 @@ class RoleLabelerOptions(TaskOptions):
     layers: int = checked_field(8, at_least=1)
     dropout: float = checked_field(0.1, at_least=0, at_most=0.95)  # recurrent, in every layer
     predicate_dim: int = checked_field(100, at_least=1)  # of the embedding that tells the predicate from the rest
-    predicate_hidden: tuple[int, ...] = (100,)  # biLSTM layers of the tagger that finds predicates in raw text
+    # biLSTM layers of the tagger that finds predicates in raw text
+    predicate_hidden: tuple[int, ...] = checked_field((100,), at_least=1)
 
 
 class RoleExample(NamedTuple):

@@ -152,8 +152,13 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
     cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
     examples: list[ParagraphQuestion] = []
     seen: Counter[str] = Counter()
-    for path in paths:
+    files: dict[str, int] = {}  # of each id
+    for number, path in enumerate(paths):
         for stored in read_squad(path):
+            for one in stored.questions:
+                # Answers go by the id; in training it is nobody's concern.
+                if files.setdefault(one.id, number) != number and not to_train:
+                    raise InputError(f"{one.place}: the id {one.id!r} stands in another file too; give it once")
             asked = [question for question in stored.questions if not question.is_impossible]
             seen["impossible"] += len(stored.questions) - len(asked)
             if not asked:

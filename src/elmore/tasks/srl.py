@@ -92,10 +92,13 @@ def _tokens(found: Argument | Predicate, offsets: Sequence[tuple[int, int]]) -> 
 
 def _column(predicate: Predicate, offsets: Sequence[tuple[int, int]]) -> list[str]:
     spans = [_tokens(argument, offsets) for argument in predicate.arguments]
-    verb = _tokens(predicate, offsets)
-    # Where an argument holds its own predicate, the file has no way to say both.
+    return _cells(spans, _tokens(predicate, offsets), len(offsets))
+
+
+def _cells(spans: Sequence[Span], verb: Span, length: int) -> list[str]:
+    """The column of a predicate; where an argument holds it, the file has no way to say both."""
     is_free = all(span.end <= verb.start or verb.end <= span.start for span in spans)
-    return argument_cells([*spans, verb] if is_free else spans, len(offsets))
+    return argument_cells([*spans, verb] if is_free else spans, length)
 
 
 def read(paths: Sequence[str | Path], options: SrlOptions, *, to_train: bool) -> Dataset[RoleExample]:
@@ -137,7 +140,11 @@ def labels(examples: Sequence[RoleExample], options: SrlOptions) -> Labels:  # n
 
 
 def check(examples: Sequence[RoleExample], known: Labels) -> None:
-    """Refuse data whose roles are all of another set; a rare one that was never seen can only be missed."""
+    """Refuse data without roles, or all of another set; a rare one that was never seen can only be missed."""
+    if all(example.predicate is None for example in examples):
+        raise InputError(
+            f"{examples[0].place}: no predicates follow; expected columns of arguments, as CoNLL-2012 has them"
+        )
     there = {tag[2:] for example in examples for tag in example.tags if tag != "O"} - {VERB}
     if there and there.isdisjoint(known["roles"]):
         raise InputError(
@@ -178,6 +185,27 @@ def counts(example: RoleExample, prediction: PredictedRoles) -> Counts:
         for own in (example.tags, tags)
     )
     return Counts(gold=len(gold), found=len(found), correct=len(gold & found))
+
+
+def official(examples: Sequence[RoleExample], predictions: Sequence[PredictedRoles]) -> str:
+    """What srl-eval.pl takes beside the key: the predicates that were given, and the arguments found for each."""
+    lines: list[str] = []
+    columns: list[list[str]] = []
+    for example, prediction in zip(examples, predictions, strict=True):
+        length = len(example.tokens)
+        if example.stands_for_sentence:
+            lines += _rows(columns)
+            columns = [["-"] * length]
+        for frame in prediction.frames:
+            columns[0][frame.predicate] = example.tokens[frame.predicate]
+            spans = [span for span in lenient_spans(frame.tags) if span.label != VERB]
+            columns.append(_cells(spans, Span(VERB, frame.predicate, frame.predicate + 1), length))
+    return "\n".join([*lines, *_rows(columns)])
+
+
+def _rows(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as lines, and a blank one behind them."""
+    return ["\t".join(row) for row in zip(*columns, strict=True)] + [""] if columns else []
 
 
 def parse(text: str, cutter: TextCutter) -> list[RoleExample]:
@@ -221,6 +249,7 @@ SRL: Task[RoleExample, PredictedRoles] = Task(
     build=lambda options, known, embedder: RoleLabeler(options, bio_tags(known), embedder),
     score=score,
     counts=counts,
+    official=official,
     parse=parse,
     result=result,
 )

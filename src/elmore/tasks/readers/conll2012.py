@@ -237,6 +237,24 @@ def mention_cells(found: Iterable[Mention], length: int) -> list[str]:
     return ["|".join([*end[token], *begin[token]]) or NOTHING for token in range(length)]
 
 
+def document_columns(
+    sentences: Iterable[Sequence[str]], found: Iterable[Mention], *, name: str = "text", part: str = "000"
+) -> str:
+    """A document with its mentions, by tokens of the whole, as CoNLL-2012 has it; of other columns nothing is known.
+
+    >>> document_columns([["Ann", "slept"]], [Mention(7, 0, 1)]).splitlines()[1].split()
+    ['text', '0', '0', 'Ann', '-', '*', '-', '-', '-', '-', '*', '(7)']
+    """
+    sentences = list(sentences)
+    cells = iter(mention_cells(found, sum(map(len, sentences))))
+    lines = [f"#begin document ({name}); part {part}"]
+    for tokens in sentences:
+        for number, token in enumerate(tokens):
+            lines.append("\t".join([name, part.lstrip("0") or "0", str(number), token, *"-*----*", next(cells)]))
+        lines.append("")
+    return "\n".join([*lines, "#end document"])
+
+
 def argument_cells(spans: Iterable[Span], length: int) -> list[str]:
     """A column of arguments of a sentence of so many words.
 
