@@ -130,7 +130,7 @@ class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
     ) -> list[PredictedAnswer]:
         each = [one._logits(batch) for one, batch in zip(members, batches, strict=True)]
         logits = SpanLogits(*(mean_of_probabilities(sides) for sides in zip(*each, strict=True)))
-        best = best_spans(logits, longest=members[0].longest_answer)
+        best = best_spans(logits, longest=max(one.longest_answer for one in members))
         found = []
         for example, span in zip(batches[0].examples, best, strict=True):
             start, end = example.offsets[span.first][0], example.offsets[span.last][1]
