@@ -50,7 +50,7 @@ def read_lines(
                 column = len(line[: error.start].decode("utf-8")) + 1
                 raise InputError(
                     f"{name}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at column {column}); "
-                    "convert the file to UTF-8, or read on with --errors replace"
+                    "convert the file to UTF-8, or read on with --errors replace, which commands for raw text have"
                 ) from None
 
 

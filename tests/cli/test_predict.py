@@ -214,6 +214,18 @@ def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(el
     assert ended.err == "elmore: the task ner has no official form of predictions; take --json\n"
 
 
+@pytest.mark.parametrize("task", ["srl", "coref"])
+def test_columns_are_not_read_as_if_they_were_words(task, elmore, models, tmp_path):
+    file = tmp_path / "test.conll"
+    file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
+    ended = elmore("predict", models[task], file, "--device", "cpu")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == f"elmore: {file}: is CoNLL-2012, not raw text; to have its tokens labelled take --official\n"
+    ended = elmore("predict", models[task], file, "--device", "cpu", "--official")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out
+
+
 def test_reading_is_scored_by_f1_and_exact_match(elmore, models):
     data = models["squad"].parent / "squad.json"
     told = json.loads(elmore("evaluate", models["squad"], data, "--device", "cpu", "--json").out)

@@ -14,6 +14,7 @@ from elmore.cli.task_options import models_and_files, trained_bilm_option, train
 from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
+from elmore.errors import InputError
 from elmore.text_files import DecodingErrors, name_of, read_lines
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedTe
     from elmore.tasks.trained_model import PlacedText
 
     for file in files:
-        for number, line in enumerate(read_lines(file, errors=errors), start=1):
+        for number, line in enumerate(_raw_lines(file, errors), start=1):
             if line.strip():
                 yield PlacedText(f"{name_of(file)}, line {number}", line)
 
@@ -87,6 +88,16 @@ def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[Plac
     from elmore.tasks.trained_model import PlacedText
 
     for file in files:
-        text = "\n".join(read_lines(file, errors=errors))
+        text = "\n".join(_raw_lines(file, errors))
         if text.strip():
             yield PlacedText(name_of(file), text)
+
+
+def _raw_lines(file: str, errors: DecodingErrors) -> Iterator[str]:
+    """The lines of raw text; the columns of CoNLL-2012 would be labelled as if they were words."""
+    for number, line in enumerate(read_lines(file, errors=errors)):
+        if number == 0 and line.startswith("#begin document"):
+            raise InputError(
+                f"{name_of(file)}: is CoNLL-2012, not raw text; to have its tokens labelled take --official"
+            )
+        yield line
