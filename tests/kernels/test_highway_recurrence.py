@@ -1,7 +1,5 @@
 """The fast recurrences of the highway LSTM against the plain one: outputs, and every gradient."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 import torch
 from hypothesis import given
@@ -54,43 +52,21 @@ def test_gradients_are_those_of_small_differences() -> None:
     assert torch.autograd.gradcheck(lambda *given: highway_recurrence(*given, None, [2, 2, 1]), leaves)
 
 
-@pytest.fixture
-def memory_full_of_nan() -> Iterator[None]:
-    """So that what is read before it was written is seen; not on a GPU, where torch would then refuse other things."""
-    torch.use_deterministic_algorithms(DEVICE == "cpu")
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
-@pytest.fixture(params=["a kernel a step", "a kernel a layer"])
-def triton_recurrence(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, memory_full_of_nan: None
-) -> Callable[..., Tensor]:
-    from elmore.kernels import triton_highway_layer
-    from elmore.kernels.triton_highway_recurrence import TritonRecurrence
-
-    function = TritonRecurrence
-    if request.param == "a kernel a layer":
-        function = triton_highway_layer.TritonLayerRecurrence
-        if DEVICE == "cpu":
-            # The interpreter splits numbers into those of bfloat16, but would multiply them by their bits.
-            monkeypatch.setattr(triton_highway_layer, "DOT_TYPE_BACKWARD", triton_highway_layer.tl.float32)
-    return lambda *inputs: function.apply(*inputs[:4], tuple(inputs[4]))
-
-
 # More sentences and units than a program's tile has, and fewer; sums over more than one piece, and over a part of one.
 @needs_triton
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize(
     ("lengths", "units"), [([1], 1), ([4, 2, 2, 1], 3), ([3, 3], 33), ([*[4] * 16, 3, 3, 1], 40), ([2] * 18, 70)]
 )
-def test_the_triton_recurrence_is_the_reference(
-    triton_recurrence: Callable[..., Tensor], lengths: list[int], units: int, drops: bool
-) -> None:
+def test_the_triton_recurrence_is_the_reference(lengths: list[int], units: int, drops: bool) -> None:
+    from elmore.kernels.triton_highway_recurrence import TritonRecurrence
+
     tensors, mask = random_inputs(3, lengths, units)
     tensors, mask = [one.float().to(DEVICE) for one in tensors], mask.float().to(DEVICE)
     kept, sizes = mask if drops else None, sizes_of(lengths)
-    found = outputs_and_gradients(triton_recurrence, tensors, kept, sizes)
+    found = outputs_and_gradients(
+        lambda *inputs: TritonRecurrence.apply(*inputs[:4], tuple(inputs[4])), tensors, kept, sizes
+    )
     expected = outputs_and_gradients(reference_recurrence, tensors, kept, sizes)
     torch.testing.assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
     for one, other in zip(found[1:], expected[1:], strict=True):
@@ -98,25 +74,15 @@ def test_the_triton_recurrence_is_the_reference(
 
 
 @needs_triton
-def test_what_is_carried_may_be_a_part_of_something_larger(triton_recurrence: Callable[..., Tensor]) -> None:
+def test_what_is_carried_may_be_a_part_of_something_larger() -> None:
+    from elmore.kernels.triton_highway_recurrence import TritonRecurrence
+
     (products, carried, recurrent), _ = random_inputs(5, [3, 2], 4)
     both = torch.cat([products, carried], dim=1).float().to(DEVICE)
     parts = (both[:, :20], both[:, 20:], recurrent.float().to(DEVICE))
     assert not parts[1].is_contiguous()
-    found = triton_recurrence(*parts, None, (2, 2, 1))
+    found = TritonRecurrence.apply(*parts, None, (2, 2, 1))
     torch.testing.assert_close(found, reference_recurrence(*parts, None, (2, 2, 1)), rtol=1e-5, atol=1e-5)
-
-
-@needs_triton
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
-def test_a_state_that_float16_cannot_hold_is_not_lost_quietly() -> None:
-    from elmore.kernels.triton_highway_layer import TritonLayerRecurrence
-
-    products, carried, recurrent = (one.float().to(DEVICE) for one in random_inputs(1, [2, 2], 3)[0])
-    carried[0] = 1e6
-    found = TritonLayerRecurrence.apply(products, carried, recurrent, None, (2, 2))
-    assert found[2].isnan().all()
-    assert found[[0, 1, 3]].isfinite().all()
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="a GPU is needed")
