@@ -220,7 +220,7 @@ def test_columns_are_not_read_as_if_they_were_words(task, elmore, models, tmp_pa
     file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
     ended = elmore("predict", models[task], file, "--device", "cpu")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == f"elmore: {file}: is CoNLL-2012, not raw text; to have its tokens labelled take --official\n"
+    assert ended.err == f"elmore: {file}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official\n"
     ended = elmore("predict", models[task], file, "--device", "cpu", "--official")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out

@@ -98,6 +98,6 @@ def _raw_lines(file: str, errors: DecodingErrors) -> Iterator[str]:
     for number, line in enumerate(read_lines(file, errors=errors)):
         if number == 0 and line.startswith("#begin document"):
             raise InputError(
-                f"{name_of(file)}: is CoNLL-2012, not raw text; to have its tokens labelled take --official"
+                f"{name_of(file)}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official"
             )
         yield line

@@ -331,7 +331,7 @@ def official(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Se
     pairs = zip(examples, predictions, strict=True)
     for _, parts in groupby(pairs, key=lambda pair: pair[0].document):
         own = list(parts)
-        clusters = [(cluster, part.first) for part, found in own for cluster in found]
+        clusters = [(cluster, part.first) for part, response in own for cluster in response]
         found = [
             Mention(number, start + first, end + first)
             for number, (cluster, first) in enumerate(clusters)
