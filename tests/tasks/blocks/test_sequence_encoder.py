@@ -8,9 +8,12 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
+from elmore.kernels.gru_recurrence import PackedSteps, fused_recurrence
+from elmore.tasks.blocks import sequence_encoder
 from elmore.tasks.blocks.sequence_encoder import BiGru, BiLstm, packing_of
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds
+from triton_here import DEVICE, needs_triton
 
 ENCODERS = [BiLstm, BiGru]
 
@@ -153,7 +156,10 @@ def test_lengths_of_other_sentences_are_noticed(lengths: list[int]) -> None:
 
 
 def test_what_was_packed_while_predicting_can_be_trained_on() -> None:
-    encoder, x = BiLstm(3, 2), torch.randn(2, 4, 3)
+    check_training_after_prediction(BiLstm(3, 2), torch.randn(2, 4, 3))
+
+
+def check_training_after_prediction(encoder: BiLstm | BiGru, x: Tensor) -> None:
     packing_of.cache_clear()
     with torch.inference_mode():
         expected = encoder(x, [4, 2]).clone()
@@ -161,3 +167,68 @@ def test_what_was_packed_while_predicting_can_be_trained_on() -> None:
     found.sum().backward()
     assert torch.equal(found, expected)
     assert packing_of.cache_info().hits == 1
+
+
+def states_and_gradients(encoder: BiGru, x: Tensor, lengths: list[int]) -> list[Tensor]:
+    leaf = x.clone().requires_grad_()
+    states = encoder(leaf, lengths)
+    slopes = random_tensor(7, *states.shape).to(states)
+    return [states.detach(), *torch.autograd.grad(states, [leaf, *encoder.parameters()], slopes)]
+
+
+@needs_triton
+@pytest.mark.parametrize("lengths", [[3, 0, 5, 1], [4, 4], [0, 1], [2]])
+def test_the_fused_kernel_reads_as_torch_does(lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(8)
+    encoder = BiGru(7, 18, layers=2)
+    for parameter in encoder.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    mask = ragged_mask(lengths, places=6)
+    x = random_tensor(8, *mask.shape, 7).float()
+    # On the CPU: a GPU's own GRU may round to TF32.
+    expected = states_and_gradients(encoder, x, lengths)
+    calls = count_fused_calls(monkeypatch)
+    monkeypatch.setattr(sequence_encoder, "fused_recurrence_runs_on", lambda *_: True)
+    found = [one.cpu() for one in states_and_gradients(encoder.to(DEVICE), x.to(DEVICE), lengths)]
+    assert calls == [18, 18]
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))
+    assert not found[0][~mask].any()
+    assert torch.equal(found[1].any(dim=2), mask)
+
+
+def count_fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the number of units whenever the fused kernel runs."""
+    calls: list[int] = []
+
+    def recorded(products: Tensor, recurrent: Tensor, bias: Tensor, steps: PackedSteps) -> Tensor:
+        calls.append(recurrent.shape[2])
+        return fused_recurrence(products, recurrent, bias, steps)
+
+    monkeypatch.setattr(sequence_encoder, "fused_recurrence", recorded)
+    return calls
+
+
+@needs_triton
+def test_what_the_fused_kernel_knows_from_predicting_can_be_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_encoder, "fused_recurrence_runs_on", lambda *_: True)
+    check_training_after_prediction(BiGru(3, 2).to(DEVICE), torch.randn(2, 4, 3, device=DEVICE))
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="a GPU is needed")
+@needs_triton
+def test_on_a_gpu_few_units_are_read_by_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = count_fused_calls(monkeypatch)
+    x = torch.randn(2, 4, 3, device=DEVICE)
+    for encoder in (BiGru(3, 129), BiLstm(3, 5), BiGru(3, 5).double()):
+        encoder.to(DEVICE)(x.to(next(encoder.parameters()).dtype), [4, 2])
+    assert not calls
+    encoder = BiGru(3, 5).to(DEVICE)
+    expected = encoder(x, [4, 2])
+    with torch.autocast("cuda", torch.bfloat16):
+        found = encoder(x, [4, 2])
+    assert calls == [5, 5]
+    assert found.dtype == torch.float32
+    # bfloat16 has eight bits; states are within 1.
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.05)

@@ -4,7 +4,7 @@ B sentences, T tokens, D size of what is read, H units in each direction.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from elmore.devices import send
+from elmore.kernels.gru_recurrence import PackedSteps, fused_recurrence, fused_recurrence_runs_on
 from elmore.tasks.blocks.dropout import VariationalDropout
 
 
@@ -56,8 +57,23 @@ class _BiRnn(nn.Module):
         for number, layer in enumerate(self.layers):
             if number and self.training and self.dropout.probability > 0:
                 packed = packing.pack(self.dropout(packing.pad(packed)))
-            packed, _ = layer(packed)
+            packed = _run(layer, packed, packing)
         return packing.pad(packed)
+
+
+def _run(layer: nn.Module, packed: PackedSequence, packing: "Packing") -> PackedSequence:
+    """Both directions of one layer; by a kernel of Elmore's own, with the layer's weights, where it can run."""
+    weight = next(layer.parameters())
+    if isinstance(layer, nn.GRU) and fused_recurrence_runs_on(weight.device, weight.dtype, layer.hidden_size):
+        return packed._replace(data=_run_fused(layer, packed.data, packing.steps))
+    states: PackedSequence = layer(packed)[0]
+    return states
+
+
+def _run_fused(gru: nn.GRU, tokens: Tensor, steps: PackedSteps) -> Tensor:  # (N, D) -> (N, 2 H)
+    input_weight, recurrent, input_bias, bias = (torch.stack(both) for both in zip(*gru.all_weights, strict=True))
+    products = nn.functional.linear(tokens, input_weight.flatten(0, 1), input_bias.flatten())  # of all steps at once
+    return fused_recurrence(products.view(len(tokens), *bias.shape), recurrent, bias, steps)
 
 
 class Packing:
@@ -88,6 +104,11 @@ class Packing:
         lengths = self._is_token.sum(axis=0)
         rows = firsts[lengths[sentences] - 1 - times] + sentences
         return send(torch.from_numpy(rows), self._device)
+
+    @cached_property
+    def steps(self) -> PackedSteps:
+        """Where the packed tokens stand, for a kernel."""
+        return PackedSteps.of(self._batch_sizes.tolist(), self._device)
 
     def pad(self, packed: PackedSequence) -> Tensor:  # (B, T, D), zeros where there is no token
         empty = packed.data.new_zeros(self._sentences * self._places, packed.data.shape[1])
