@@ -174,6 +174,13 @@ def test_a_run_ahead_of_a_loss_that_is_not_finite_goes_back_behind_it(data, tmp_
     assert models[0] == models[1]
 
 
+def test_a_hard_batch_late_in_a_training_is_no_accident(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("elmore.training.stretches.LossSpikeDetector.is_spike", lambda *_: True)
+    events = train_small("ner", tmp_path / "run", data["ner"], elmo__where="none", training__epochs=2)
+    assert not any(isinstance(event, RolledBack) for event in events)
+    assert isinstance(events[-1], Finished)
+
+
 def test_the_names_of_a_raw_text_come_with_their_places(runs):
     tagger = load(runs["ner"], device="cpu")
     text = "Mary doesn't like New York.\nIn Paris she met John."

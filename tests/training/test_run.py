@@ -28,9 +28,15 @@ class Line:
     steps_per_epoch, tokens_per_step, baseline_at = 4.0, 8.0, None
 
     def __init__(
-        self, *, phase_ends: tuple[int, ...] = (STEPS,), poisoned: Collection[int] = (), enough: int = 1_000
+        self,
+        *,
+        phase_ends: tuple[int, ...] = (STEPS,),
+        poisoned: Collection[int] = (),
+        hard: Collection[int] = (),
+        loss_may_leap: bool = False,
+        enough: int = 1_000,
     ) -> None:
-        self.phase_ends, self.poisoned = phase_ends, poisoned
+        self.phase_ends, self.poisoned, self.hard, self.loss_may_leap = phase_ends, poisoned, hard, loss_may_leap
         self.enough, self.evaluations = enough, torch.tensor(0)  # after so many evaluations it has converged
         self.model = nn.Linear(1, 1)
         nn.init.zeros_(self.model.weight)
@@ -55,7 +61,7 @@ class Line:
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.param_groups[0]["lr"] = rate = 0.1 * rate_share
             self.optimizer.step()
-            yield Step(number, (loss.item(),), norm.item(), rate)
+            yield Step(number, (loss.item() + 100 * (number in self.hard),), norm.item(), rate)
 
     def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:
         return {"errors": {"root": step.loss**0.5}}
@@ -139,6 +145,13 @@ def test_a_run_goes_back_and_leaves_out_the_step_whose_loss_was_not_finite(tmp_p
     found = losses(tmp_path)
     assert found.keys() == whole.keys() - {8}
     assert all(found[number] == whole[number] for number in range(1, 8))
+
+
+@pytest.mark.parametrize(("loss_may_leap", "expected"), [(False, [RolledBack(251, 250, 0.5)]), (True, [])])
+def test_a_leap_sends_a_run_back_unless_its_losses_may_leap(tmp_path, loss_may_leap, expected):
+    line = Line(phase_ends=(255,), hard={251}, loss_may_leap=loss_may_leap)
+    events = run_of(line, tmp_path, log_every=50).events()
+    assert [event for event in events if isinstance(event, RolledBack)] == expected
 
 
 def test_no_stretch_crosses_from_one_phase_to_the_next_nor_passes_a_checkpoint(tmp_path):

@@ -60,6 +60,7 @@ class LanguageModelTraining:
         self.tokens_per_step = self.plan.tokens * training.gradient_accumulation
         self.phase_ends = self._phase_ends()
         self.baseline_at = self._baseline_at()
+        self.loss_may_leap = False
         self.model = initial.model.to(device)
         words = initial.words(corpus)
         self._characters_needed = None

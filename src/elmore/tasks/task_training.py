@@ -52,6 +52,8 @@ class TaskTraining(Generic[E, P]):
         self.tokens_per_step = sum(lengths) / self.batches.per_epoch
         self.phase_ends = (self.options.epochs * epoch,)
         self.baseline_at = None
+        # Once most examples are learnt, a batch with a hard one lies far above the others; the best weights are kept.
+        self.loss_may_leap = True
         self.optimizer = make_optimizer(self.model, assembled.recipe)
         self.stopping = EarlyStopping(self.options.patience, self.options.plateau_factor, self.options.plateau_patience)
         decay = self.options.average_decay
@@ -184,7 +186,8 @@ class _LaunchedStep(NamedTuple):
         copied = numbers.to("cpu", non_blocking=True)
         if not numbers.is_cuda:
             return cls(number, rate, copied, None)
-        is_there = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        # Who waits for it sleeps: else every training would keep a core busy, which others beside it may need.
+        is_there = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         is_there.record(torch.cuda.current_stream(numbers.device))
         return cls(number, rate, copied, is_there)
 

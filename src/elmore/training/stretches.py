@@ -78,7 +78,7 @@ class Stretches:
     def _went_wrong(self, step: Step) -> bool:
         if not step.finite:
             return True
-        if self.phase.detector.is_spike(step.losses):
+        if not self.trainable.loss_may_leap and self.phase.detector.is_spike(step.losses):
             # Unlike a lone infinity, a leap comes of steps that are too long.
             self.state.rate_share /= 2
             return True

@@ -62,6 +62,13 @@ class Trainable(Protocol):
         """The step at which the model is still as it came from elsewhere, and worth an evaluation to compare with."""
 
     @property
+    def loss_may_leap(self) -> bool:
+        """Whether a loss far above the last ones is nothing odd, as where small batches of examples differ much.
+
+        Elsewhere it sends the run back as one that is not finite does.
+        """
+
+    @property
     def is_converged(self) -> bool:
         """Whether further steps would be in vain, as early stopping finds by an evaluation; the run then ends."""
 
