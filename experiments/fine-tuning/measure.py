@@ -11,7 +11,7 @@ were not asked for keep what they had.
 import argparse
 import json
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,12 +32,13 @@ R = TypeVar("R")
 
 
 class TaskText(NamedTuple):
-    """Where the sentences of a task lie, and which of an example's are to be told apart."""
+    """Where the sentences of a task lie, which of an example's are told apart, and what differs from the recipe."""
 
     task: str
     train: str
     dev: str
     parts: tuple[str, ...] = ("",)
+    changes: Mapping[str, Any] | None = None
 
 
 SETS = {
@@ -50,7 +51,9 @@ SETS = {
     "LitBank": TaskText("coref", "coref/litbank-train.conll.xz", "coref/litbank-dev.conll.xz"),
     "WikiNEuRal": TaskText("ner", "ner/wikineural-train.conll.xz", "ner/wikineural-dev.conll.xz"),
     "WNUT-17": TaskText("ner", "ner/wnut17-train.conll.xz", "ner/wnut17-dev.conll.xz"),
-    "SST": TaskText("sentiment", "sentiment/sst-train.txt.xz", "sentiment/sst-dev.txt.xz"),
+    "SST": TaskText(
+        "sentiment", "sentiment/sst-train.txt.xz", "sentiment/sst-dev.txt.xz", changes={"task.phrases": False}
+    ),
 }
 
 
@@ -73,7 +76,7 @@ def main() -> None:
 def measure(text: TaskText, folder: Path, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The perplexities of each part of the dev text."""
     task: Task[Any, Any] = find_task(text.task)
-    recipe = resolve_recipe(task, None)
+    recipe = resolve_recipe(task, text.changes)
     train = task.read([arguments.data / text.train], recipe.task, to_train=True).examples
     dev = task.read([arguments.data / text.dev], recipe.task, to_train=False).examples
     style = find_token_style(task, recipe, train)
