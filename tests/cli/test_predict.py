@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -104,7 +104,7 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
     results = load(models["coref"], device="cpu").predict([text.removesuffix("\n") for text in texts])
     assert [len(result.clusters) for result in results] == [2, 1]
     ended = predicted("coref", texts[0])
-    assert (ended.code, ended.out, ended.err) == (0, f"{results[0]}\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"{replace(results[0], name='standard input')}\n", "")
     files = [tmp_path / f"{number}.txt" for number in range(2)]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
@@ -112,6 +112,11 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
     told = [json.loads(line) for line in ended.out.splitlines()]
     assert [[[one["text"] for one in cluster] for cluster in each["clusters"]] for each in told] == [
         [[one.text for one in cluster] for cluster in each.clusters] for each in results
+    ]
+    assert [each["name"] for each in told] == [str(file) for file in files]
+    columns = elmore("predict", models["coref"], *files, "--device", "cpu").out
+    assert [line for line in columns.splitlines() if line.startswith("#begin")] == [
+        f"#begin document ({file}); part 000" for file in files
     ]
 
 

@@ -143,7 +143,8 @@ class Task(Generic[E, P]):
     count_score: CountScore = f1_of_counts
     # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
-    # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files.
+    # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files
+    # and gives each result the name of its own.
     reads_documents: bool = False
     # The token sequences of a batch are one input: the first ones of all examples, then the second ones, and so on.
     reads_as_one: bool = False

@@ -34,7 +34,7 @@ TEXTS_AT_ONCE = 64
 class PlacedText(NamedTuple):
     """A text, and where it is from."""
 
-    place: str  # for complaints
+    place: str  # for complaints; of a document its name
     text: str
 
 
@@ -82,8 +82,10 @@ class TrainedModel(Generic[E, P]):
             with error_context(place):
                 parsed.append(self.task.parse(text, cutter))
         found = iter(self.predict_examples([example for examples in parsed for example in examples]))
-        for (_, text), examples in zip(texts, parsed, strict=True):
-            yield self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
+        for (place, text), examples in zip(texts, parsed, strict=True):
+            result = self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
+            # Documents are long, and many may go into one file: there each says which it is.
+            yield replace(result, name=place) if self.task.reads_documents else result
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
         """What the model says of examples as the task's reader gives them."""
