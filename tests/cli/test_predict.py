@@ -101,7 +101,7 @@ def test_the_command_line_says_what_python_says(task, predicted, models):
 
 def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predicted, tmp_path):
     texts = ["John saw Mary.\nShe likes his dog.\n", "Paris is old. Mary likes it."]
-    results = load(models["coref"], device="cpu").predict([text.removesuffix("\n") for text in texts])
+    results = load(models["coref"], device="cpu").predict(texts)
     assert [len(result.clusters) for result in results] == [2, 1]
     ended = predicted("coref", texts[0])
     assert (ended.code, ended.out, ended.err) == (0, f"{replace(results[0], name='standard input')}\n", "")
@@ -118,6 +118,24 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
     assert [line for line in columns.splitlines() if line.startswith("#begin")] == [
         f"#begin document ({file}); part 000" for file in files
     ]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_places_in_a_document_are_those_of_the_file_however_its_lines_end(end, mark, predicted, tmp_path):
+    file = tmp_path / "document.txt"
+    text = f"John saw Mary.{end}{end}She likes his dog.{end}"
+    file.write_bytes(f"{mark}{text}".encode())
+    [told] = map(json.loads, predicted("coref", "", file, "--json").out.splitlines())
+    assert told["text"] == text
+    assert [[text[one["start"] : one["end"]] for one in cluster] for cluster in told["clusters"]] == [
+        ["John", "his"],
+        ["Mary", "She"],
+    ]
+    assert [text[start:stop] for start, stop in told["offsets"]] == told["tokens"]
+    for line in map(json.loads, predicted("pos", file.read_bytes(), "--json").out.splitlines()):
+        assert line["text"] in text.split(end)
+        assert [line["text"][start:stop] for start, stop in line["offsets"]] == line["tokens"]
 
 
 def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):
