@@ -120,6 +120,16 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
     ]
 
 
+@pytest.mark.filterwarnings("default")
+def test_what_is_advised_about_wrapped_lines_can_be_done(predicted):
+    lines = ["so did all of their friends from there, who were on the way to the"] * 5
+    ended = predicted("coref", "\n".join(lines))
+    assert ended.err.startswith("elmore: warning: the text: its lines look hard-wrapped, so they are read as one par")
+    assert ended.err.endswith("; if that is wrong, write each paragraph in one line, with a blank line behind it\n")
+    apart = predicted("coref", "\n\n".join(lines), "--json")
+    assert (apart.err, len(json.loads(apart.out)["sentences"])) == ("", len(lines))
+
+
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_places_in_a_document_are_those_of_the_file_however_its_lines_end(end, mark, predicted, tmp_path):
