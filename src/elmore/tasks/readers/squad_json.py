@@ -72,7 +72,8 @@ def parse_paragraph(record: dict[str, Any], where: str) -> SquadParagraph:
         place = f"{where}, question {number}"
         answers = tuple(
             GoldAnswer(_field(answer, "text", str, place), _field(answer, "answer_start", int, place))
-            for answer in (_objects(question, "answers", place) if "answers" in question else ())
+            # Files to be answered have none, or null.
+            for answer in (() if question.get("answers") is None else _objects(question, "answers", place))
         )
         text = _field(question, "question", str, place)
         if not text.strip():
