@@ -50,6 +50,7 @@ def test_questions_that_cannot_be_answered_are_marked(file):
     ("content", "told"),
     [
         ('{"data": [\n{"paragraphs" 3}]}', "line 2: no JSON: Expecting ':' delimiter at column 15"),
+        (f"[{'9' * 5000}]", "no JSON of SQuAD's form: .* or a number is too long"),
         ("[" * 100_000, "no JSON of SQuAD's form: it is nested too deeply"),
         ("[1]", "expected an object as SQuAD has it"),
         ("{}", "data is to be a list of objects, and is missing; there are "),

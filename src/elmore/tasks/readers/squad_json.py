@@ -47,8 +47,8 @@ def read_squad(path: str | Path) -> list[SquadParagraph]:
         stored = json.loads("\n".join(read_lines(path)))
     except json.JSONDecodeError as error:
         raise InputError(f"{name}, line {error.lineno}: no JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise InputError(f"{name}: no JSON of SQuAD's form: it is nested too deeply") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{name}: no JSON of SQuAD's form: it is nested too deeply, or a number is too long") from None
     if not isinstance(stored, dict):
         raise InputError(f'{name}: expected an object as SQuAD has it, {{"data": [{{"paragraphs": …}}]}}')
     paragraphs = list(_paragraphs(stored, name))
