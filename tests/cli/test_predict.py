@@ -259,6 +259,19 @@ def test_columns_are_not_read_as_if_they_were_words(task, elmore, models, tmp_pa
     assert ended.out
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_whole_file_of_questions_is_sent_to_the_option_that_reads_it(indent, elmore, models, tmp_path):
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": small_tasks.squad()}]}, indent=indent))
+    ended = elmore("predict", models["squad"], file, "--device", "cpu")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        f"elmore: {file}, line 1: looks like a whole file of SQuAD, which --official reads (in Python: "
+        "official_predictions)\n"
+    )
+    assert elmore("predict", models["squad"], file, "--device", "cpu", "--official").code == 0
+
+
 def test_reading_is_scored_by_f1_and_exact_match(elmore, models):
     data = models["squad"].parent / "squad.json"
     told = json.loads(elmore("evaluate", models["squad"], data, "--device", "cpu", "--json").out)

@@ -118,7 +118,9 @@ def parse_questions(text: str) -> AskedQuestions:
     if not text.lstrip().startswith("{"):
         context, *questions = text.split("\t")
         return _checked(context, [(str(number), question) for number, question in enumerate(questions, start=1)])
-    record = parse_json_line(text)
+    # Laid out over many lines a file begins with a brace alone.
+    if text.strip() == "{" or "data" in (record := parse_json_line(text)):
+        raise InputError("looks like a whole file of SQuAD, which --official reads (in Python: official_predictions)")
     if "qas" in record:
         paragraph = parse_paragraph(record, "the paragraph")
         return _checked(paragraph.context, [(question.id, question.text) for question in paragraph.questions])
