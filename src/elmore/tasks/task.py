@@ -134,6 +134,8 @@ class Task(Generic[E, P]):
     labels: Callable[[Sequence[E], Any], Labels]
     # Refuses examples with labels that the training data did not have.
     check: Callable[[Sequence[E], Labels], None]
+    # What there is to say of labels that `check` lets pass all the same: a model can only miss them.
+    unseen: Callable[[Sequence[E], Labels], Sequence[str]] = lambda examples, known: ()  # noqa: ARG005
     # A new model, from [task], the labels, and where tokens get their vectors.
     build: Callable[[Any, Labels, TokenEmbedder], TaskModel[E, P] | FittedModel[E, P]]
     score: Callable[[Sequence[E], Sequence[P]], Score]

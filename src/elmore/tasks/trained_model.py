@@ -96,7 +96,8 @@ class TrainedModel(Generic[E, P]):
         """The task's official score on labelled files, with what there is to say of them."""
         data = self._read(paths)
         self.task.check(data.examples, self.card.labels)
-        return self.task.score(data.examples, self.predict_examples(data.examples))._replace(notices=data.notices)
+        notices = (*data.notices, *self.task.unseen(data.examples, self.card.labels))
+        return self.task.score(data.examples, self.predict_examples(data.examples))._replace(notices=notices)
 
     def official_predictions(self, paths: str | Path | Sequence[str | Path]) -> str:
         """What the model says of files of data, as the file that the task's official scorer takes.
