@@ -386,6 +386,7 @@ COREF: Task[CorefExample, Any] = Task(
     count_score=conll_of_counts,
     official=official,
     reads_documents=True,
+    ensemble_fields=SpanLimits._fields,
     draw_part=draw_sentences,
     parse=parse,
     result=result,

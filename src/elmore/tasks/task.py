@@ -148,6 +148,8 @@ class Task(Generic[E, P]):
     # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files
     # and gives each result the name of its own.
     reads_documents: bool = False
+    # Fields of [task] that models which decide together have alike, beside task, labels and token style.
+    ensemble_fields: Sequence[str] = ()
     # The token sequences of a batch are one input: the first ones of all examples, then the second ones, and so on.
     reads_as_one: bool = False
     # What of an example one step of training reads, drawn anew for each; [task] is the second. None: all of it.

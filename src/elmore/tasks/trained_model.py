@@ -147,7 +147,7 @@ def load(
         raise InputError(f"{folders[0]}: is without ELMo, and has no use for the biLM {elmo}; leave --elmo out")
     for folder, other in zip(folders[1:], others, strict=True):
         with error_context(folder):
-            _check_goes_with(other.card, first.card, folders[0])
+            _check_goes_with(other, first, folders[0])
     return TrainedModel(first.assembled, first.card, tuple(other.assembled for other in others))
 
 
@@ -194,16 +194,20 @@ class _Loader:
         return replace(assembled, maker=replace(assembled.maker, layers=shared))
 
 
-def _check_goes_with(card: TaskModelCard, first: TaskModelCard, name: Path) -> None:
-    """Refuse a member of an ensemble that speaks of something else than the first."""
+def _check_goes_with(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any], name: Path) -> None:
+    """Refuse a member of an ensemble that speaks of something else than the first, which is called `name`."""
     for what, own, theirs in (
-        ("task", card.task, first.task),
-        ("token style", card.token_style, first.token_style),
-        ("labels", card.labels, first.labels),
+        ("task", model.card.task, first.card.task),
+        ("token style", model.card.token_style, first.card.token_style),
+        ("labels", model.card.labels, first.card.labels),
     ):
         if own != theirs:
             shown = f"the {what} {own}, and {name} {theirs}" if what != "labels" else f"other labels than {name}"
             raise InputError(f"has {shown}; models that decide together are of one task and trained on the same data")
+    for field in first.task.ensemble_fields:
+        own, theirs = (getattr(one.assembled.recipe.task, field) for one in (model, first))
+        if own != theirs:
+            raise InputError(f"has task.{field} {own}, and {name} {theirs}; their scores cannot be put together")
 
 
 def stored_model(
