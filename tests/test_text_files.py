@@ -88,6 +88,11 @@ def test_only_newlines_end_a_line(file):
     assert list(read_lines(file(content.encode()))) == ["a\u2028b\u2029c\x0bd\x0ce\x85f\x1cg\rh\0i", "next"]
 
 
+def test_lines_can_keep_their_ends(file):
+    lines = ["one\r\n", "\n", "two\rthree\n", "four"]
+    assert list(read_lines(file("\ufeff{}{}{}{}".format(*lines).encode()), keep_ends=True)) == lines
+
+
 def test_a_last_line_without_an_end_counts_and_blank_lines_stay(file):
     assert list(read_lines(file(b"\n\na"))) == ["", "", "a"]
 

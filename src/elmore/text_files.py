@@ -26,9 +26,13 @@ DEFAULT_ERRORS: DecodingErrors = "strict"
 
 
 def read_lines(
-    path: str | Path, *, errors: DecodingErrors = DEFAULT_ERRORS, on_read: Callable[[int], None] | None = None
+    path: str | Path,
+    *,
+    errors: DecodingErrors = DEFAULT_ERRORS,
+    keep_ends: bool = False,
+    on_read: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    r"""Give the lines of a file one by one, without their ends.
+    r"""Give the lines of a file one by one, without their ends unless these are to be kept.
 
     A line ends with \n or \r\n and with nothing else: the many other characters that Unicode calls line ends stand
     inside sentences in real text. NUL is a character like any other; a byte order mark at the start is dropped.
@@ -42,7 +46,7 @@ def read_lines(
                 on_read(packed.tell() - position)
                 position = packed.tell()
             line = raw if number > 1 else _without_mark(raw, name)
-            if line.endswith(b"\n"):
+            if line.endswith(b"\n") and not keep_ends:
                 line = line[: -2 if line.endswith(b"\r\n") else -1]
             try:
                 yield line.decode("utf-8", errors)

@@ -43,7 +43,8 @@ def test_names_of_recipes_are_completed(completed) -> None:
 
 
 def test_where_a_file_is_due_the_shell_completes_files(elmore, completed) -> None:
-    for line in ("elmore embed cor", "elmore surprisal cor", "elmore info ./mod", "elmore prepare cor"):
+    lines = ("elmore embed cor", "elmore surprisal cor", "elmore info ./mod", "elmore prepare cor")
+    for line in (*lines, "elmore train ner --recipe my", "elmore compare ner --recipe my"):
         assert completed(line) == [line.split()[-1]]
         # The kind of what is due, which the shell's script acts on.
         assert elmore().out.startswith("file,")

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -101,10 +101,10 @@ def test_the_command_line_says_what_python_says(task, predicted, models):
 
 def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predicted, tmp_path):
     texts = ["John saw Mary.\nShe likes his dog.\n", "Paris is old. Mary likes it."]
-    results = load(models["coref"], device="cpu").predict([text.removesuffix("\n") for text in texts])
+    results = load(models["coref"], device="cpu").predict(texts)
     assert [len(result.clusters) for result in results] == [2, 1]
     ended = predicted("coref", texts[0])
-    assert (ended.code, ended.out, ended.err) == (0, f"{results[0]}\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"{replace(results[0], name='standard input')}\n", "")
     files = [tmp_path / f"{number}.txt" for number in range(2)]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
@@ -113,6 +113,39 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
     assert [[[one["text"] for one in cluster] for cluster in each["clusters"]] for each in told] == [
         [[one.text for one in cluster] for cluster in each.clusters] for each in results
     ]
+    assert [each["name"] for each in told] == [str(file) for file in files]
+    columns = elmore("predict", models["coref"], *files, "--device", "cpu").out
+    assert [line for line in columns.splitlines() if line.startswith("#begin")] == [
+        f"#begin document ({file}); part 000" for file in files
+    ]
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_is_advised_about_wrapped_lines_can_be_done(predicted):
+    lines = ["so did all of their friends from there, who were on the way to the"] * 5
+    ended = predicted("coref", "\n".join(lines))
+    assert ended.err.startswith("elmore: warning: the text: its lines look hard-wrapped, so they are read as one par")
+    assert ended.err.endswith("; if that is wrong, write each paragraph in one line, with a blank line behind it\n")
+    apart = predicted("coref", "\n\n".join(lines), "--json")
+    assert (apart.err, len(json.loads(apart.out)["sentences"])) == ("", len(lines))
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_places_in_a_document_are_those_of_the_file_however_its_lines_end(end, mark, predicted, tmp_path):
+    file = tmp_path / "document.txt"
+    text = f"John saw Mary.{end}{end}She likes his dog.{end}"
+    file.write_bytes(f"{mark}{text}".encode())
+    [told] = map(json.loads, predicted("coref", "", file, "--json").out.splitlines())
+    assert told["text"] == text
+    assert [[text[one["start"] : one["end"]] for one in cluster] for cluster in told["clusters"]] == [
+        ["John", "his"],
+        ["Mary", "She"],
+    ]
+    assert [text[start:stop] for start, stop in told["offsets"]] == told["tokens"]
+    for line in map(json.loads, predicted("pos", file.read_bytes(), "--json").out.splitlines()):
+        assert line["text"] in text.split(end)
+        assert [line["text"][start:stop] for start, stop in line["offsets"]] == line["tokens"]
 
 
 def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):
@@ -138,17 +171,17 @@ def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
         ("wic", "no brackets", "there is not one word in brackets in 'no brackets'; expected two texts"),
         ("wic", "one [word] alone", "there are 1 texts in 'one [word] alone'; expected two texts"),
         ("wic", '{"lemma": "bow"}', "the pair: pos is to be a text, and is missing"),
-        ("wic", "{bow", "the pair: no JSON: "),
+        ("wic", "{bow", "the pair: no JSON: Expecting property name enclosed in double quotes at column 2"),
         ("entailment", "one sentence", "there is 1 of two sentences in 'one sentence'; expected a premise and a hyp"),
         ("entailment", "a\tb\tc", "there are 3 of two sentences in 'a\\tb\\tc'; expected a premise and a hypothesis"),
         ("entailment", "a\t ", "the hypothesis is empty; expected a premise and a hypothesis with a tab between"),
         ("entailment", '{"premise": "a"}', "the pair: has no field sentence2 or hypothesis; it has premise"),
         ("entailment", '{"premise": 3, "hypothesis": "a"}', "the pair: the premise is to be a text, and is 3"),
-        ("entailment", "{a", "the pair: no JSON: "),
+        ("entailment", '{"a": b', "the pair: no JSON: Expecting value at column 7"),
         ("squad", "a paragraph", "there is no question about 'a paragraph'; expected an object of JSON with a paragr"),
         ("squad", "a paragraph\t ", "question 1 is empty; expected an object of JSON"),
         ("squad", "\twhat?", "the paragraph is empty; expected an object of JSON"),
-        ("squad", "{a", "no JSON: "),
+        ("squad", '{"a": b', "no JSON: Expecting value at column 7"),
         ("squad", '{"context": 3}', "context is to be a text, and questions a list; expected an object of JSON"),
         ("squad", '{"context": "a", "questions": [3]}', "question 1 is to be a text, or an object with id and quest"),
         ("squad", '{"context": "a", "qas": [{}]}', "the paragraph, question 1: question is to be a text, and is mis"),
@@ -224,6 +257,19 @@ def test_columns_are_not_read_as_if_they_were_words(task, elmore, models, tmp_pa
     ended = elmore("predict", models[task], file, "--device", "cpu", "--official")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_whole_file_of_questions_is_sent_to_the_option_that_reads_it(indent, elmore, models, tmp_path):
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": small_tasks.squad()}]}, indent=indent))
+    ended = elmore("predict", models["squad"], file, "--device", "cpu")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        f"elmore: {file}, line 1: looks like a whole file of SQuAD, which --official reads (in Python: "
+        "official_predictions)\n"
+    )
+    assert elmore("predict", models["squad"], file, "--device", "cpu", "--official").code == 0
 
 
 def test_reading_is_scored_by_f1_and_exact_match(elmore, models):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.config import Direction
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 from elmore.formats import Card
 from elmore.model import Model
 from elmore.network.language_model import LanguageModel
@@ -240,3 +240,12 @@ def test_the_word_stands_for_itself_as_input_and_for_unk_as_target(toy: Model) -
 
 def assert_close(own: Array, expected: Array, *, atol: float = 1e-9, reason: str = "") -> None:
     np.testing.assert_allclose(own, expected, rtol=0, atol=atol, err_msg=reason)
+
+
+def test_what_is_advised_about_wrapped_lines_can_be_done(toy: Model) -> None:
+    lines = ["so did all of their friends from there, who were on the way to the"] * 5
+    with pytest.warns(
+        InputWarning, match="look hard-wrapped.*; if that is wrong, write each paragraph in one line, wi"
+    ):
+        assert len(list(Predictor(toy).words_of("\n".join(lines)))) == 1
+    assert len(list(Predictor(toy).words_of("\n\n".join(lines)))) == 5

@@ -68,6 +68,7 @@ def test_what_is_printed_can_be_read_again(model, tmp_path):
     [result] = model.predict([TEXT])
     (tmp_path / "out.conll").write_text(f"{result}\n")
     [document] = read_conll2012(tmp_path / "out.conll")
+    assert (document.name, document.sentences[0].rows[0][0]) == ("text 1", "text_1")
     assert [sentence.tokens for sentence in document.sentences][1] == ["She", "likes", "his", "dog", "."]
     assert mentions(document.sentences[1]) == [Mention(1, 0, 1), Mention(2, 2, 4), Mention(0, 2, 3)]
 

@@ -152,6 +152,14 @@ def test_models_that_do_not_belong_together_are_refused(data, pairs, tmp_path):
     train_small("ner", tmp_path / "run", tmp_path / "other.conll", task__token_style="plain", **SHORT)
     with pytest.raises(InputError, match=r"run: has other labels than .*ner-1"):
         load([pairs["ner"][0], tmp_path / "run"], device="cpu")
+    for field, value, told in (
+        ("max_width", 3, "3, and .*coref-1 2;"),
+        ("spans_per_word", 1.5, r"1\.5, and .*coref-1 2\.0;"),
+        ("max_antecedents", 7, "7, and .*coref-1 250;"),
+    ):
+        train_small("coref", tmp_path / field, data["coref"], **{f"task__{field}": value}, **SHORT)
+        with pytest.raises(InputError, match=rf"{field}: has task\.{field} {told} their scores cannot be put together"):
+            load([*pairs["coref"], tmp_path / field], device="cpu")
     with pytest.raises(InputError, match="no model was named"):
         load([], device="cpu")
 

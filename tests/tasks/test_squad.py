@@ -82,16 +82,22 @@ def spans(answered: AnsweredQuestions) -> list[tuple[Any, ...]]:
     return [(one.id, one.question, one.text, one.start, one.end, one.probability) for one in answered.answers]
 
 
-def test_the_official_file_has_an_answer_for_every_id_and_needs_no_labels(run, tmp_path):
+@pytest.mark.parametrize("answers", [{}, {"answers": None}, {"answers": []}])
+def test_the_official_file_has_an_answer_for_every_id_and_needs_no_labels(answers, run, tmp_path):
     model = load(run, device="cpu")
     unlabeled = [
-        {**one, "qas": [{name: own[name] for name in ("id", "question")} for own in one["qas"]]} for one in squad()
+        {**one, "qas": [{"id": own["id"], "question": own["question"], **answers} for own in one["qas"]]}
+        for one in squad()
     ]
     file = written(tmp_path / "unlabeled.json", *unlabeled)
     told = json.loads(model.official_predictions(file))
     assert told == {"0-0": "John", "0-1": "New York", "1-0": "Mary Ann", "1-1": "Paris"}
-    with pytest.raises(InputError, match=r"question 1: has no answers to score by; for predictions alone take elmore"):
+    place = r"unlabeled\.json, article 1, paragraph 1, question 1: the question '0-0'"
+    with pytest.raises(InputError, match=rf"{place} has no answers to score by; for predictions alone take elmore"):
         model.evaluate(file)
+    with pytest.raises(InputError, match=rf"{place} has no answers to learn from"):
+        train_small("squad", tmp_path / "run", file)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_paragraph_is_read_once_for_all_its_questions(run, monkeypatch):

@@ -8,12 +8,14 @@ import torch
 import small_tasks
 from elmore.errors import InputError, InputWarning
 from elmore.tasks import batch_maker
+from elmore.tasks.comparison.preparation import read_data
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.metrics.score import Counts
 from elmore.tasks.readers.conll2012 import propositions, read_conll2012
 from elmore.tasks.role_labeling import PredictedFrame, PredictedRoles, RoleExample
 from elmore.tasks.srl import SRL, SrlOptions
 from elmore.tasks.tag_schemes import spans_of
+from elmore.tasks.train_model import resolve_recipe, train
 from elmore.tasks.trained_model import TrainedModel, load
 from elmore.text.batch import bucket_by_length
 
@@ -66,7 +68,12 @@ def test_roles_of_another_set_are_refused_and_one_that_was_never_seen_is_missed(
     with pytest.raises(InputError, match=r"^a.conll, line 2: none of the roles A1 is in the training data, which has "):
         SRL.check([example], {"roles": ["ARG1", "V"]})
     rare = example._replace(tags=["B-V", "B-ARG9"])
-    SRL.check([rare, example._replace(tags=["B-V", "B-ARG1"])], {"roles": ["ARG1", "V"]})
+    known = {"roles": ["ARG1", "V"]}
+    SRL.check([rare, example._replace(tags=["B-V", "B-ARG1"])], known)
+    told = "that the training data does not have, and can only be missed: ARG9"
+    assert SRL.unseen([rare, example._replace(tags=["B-V", "B-ARG1"])], known) == [f"1 argument has a role {told}"]
+    assert SRL.unseen([rare, rare], known) == [f"2 arguments have roles {told}"]
+    assert SRL.unseen([example._replace(tags=["B-V", "B-ARG1"])], known) == []
     score = SRL.score([rare], [PredictedRoles([PredictedFrame(0, ["B-V", "O"])], [0])])
     assert (score.value, score.parts["gold"], score.parts["ARG9.recall"]) == (0, 1, 0)
     with pytest.raises(InputError, match="the training data has no predicates"):
@@ -266,3 +273,16 @@ def test_data_without_predicates_is_refused_where_it_would_be_scored(model, tmp_
     file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"none\.conll, line 2: no predicates follow; expected columns of arguments"):
         model.evaluate(file)
+
+
+def test_roles_that_were_never_seen_are_counted_wherever_they_would_be_missed(model, data, tmp_path):
+    other = tmp_path / "other.conll"
+    other.write_text(data.read_text().replace("ARGM-LOC", "ARGM-TMP").replace("ARG2", "ARG4"))
+    told = "2 arguments have roles that the training data does not have, and can only be missed: ARG4, ARGM-TMP"
+    assert model.evaluate(data).notices == ()
+    assert model.evaluate(other).notices == (told,)
+    recipe = resolve_recipe(SRL, {**small_tasks.TRAINING, **small_tasks.SMALL["srl"], "elmo.where": "none"})
+    opened = next(iter(train("srl", tmp_path / "run", train=data, dev=other, recipe=recipe, device="cpu")))
+    assert opened.notices == (f"dev: {told}",)
+    compared = read_data(SRL, recipe, train=[data], dev=[data], tests={"test": [other]})
+    assert compared.notices == (f"test: {told}",)

@@ -230,7 +230,7 @@ def test_predictions_are_the_same_alone_and_in_a_batch(runs):
         ("No target here.", r"there is no target in 'No target here\.'; expected text with targets as in: "),
         ("A [bow|bow|noun].", "the part of speech is 'noun'; it must be NOUN, VERB, ADJ, ADV"),
         ("A [ |bow|NOUN] and more", "the target ' ' does not stand inside of one sentence"),
-        ('{"tokens": ["A"]', "is no JSON"),
+        ('{"tokens": ["A"]', "^text 1: no JSON: Expecting ',' delimiter at column 17; expected text"),
         ('{"tokens": ["A"], "targets": []}', "there is no target in"),
         ('{"tokens": [], "targets": []}', "tokens are to be words, and one at least"),
         ('{"tokens": ["A", "bow"]}', "targets is missing, or no list"),

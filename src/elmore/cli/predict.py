@@ -84,18 +84,18 @@ def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedTe
 
 
 def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
-    """Every file that holds something, whole."""
+    """Every file that holds something, whole, so that places in the text are places in the file."""
     from elmore.tasks.trained_model import PlacedText
 
     for file in files:
-        text = "\n".join(_raw_lines(file, errors))
+        text = "".join(_raw_lines(file, errors, keep_ends=True))
         if text.strip():
             yield PlacedText(name_of(file), text)
 
 
-def _raw_lines(file: str, errors: DecodingErrors) -> Iterator[str]:
+def _raw_lines(file: str, errors: DecodingErrors, *, keep_ends: bool = False) -> Iterator[str]:
     """The lines of raw text; the columns of CoNLL-2012 would be labelled as if they were words."""
-    for number, line in enumerate(read_lines(file, errors=errors)):
+    for number, line in enumerate(read_lines(file, errors=errors, keep_ends=keep_ends)):
         if number == 0 and line.startswith("#begin document"):
             raise InputError(
                 f"{name_of(file)}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official"

@@ -34,7 +34,9 @@ train_option = option(
 dev_option = option(
     "--dev", type=FILE, multiple=True, required=True, metavar="FILE", panel=DATA, help="Examples to choose by."
 )
-task_recipe_option = option("--recipe", metavar="NAME|FILE", help="A TOML file instead of the task's own recipe.")
+task_recipe_option = option(
+    "--recipe", type=click.Path(), metavar="NAME|FILE", help="A TOML file instead of the task's own recipe."
+)
 bilm_option = option("--elmo", metavar="MODEL", shell_complete=complete_model, help="The biLM; without one, elmore-en.")
 cache_option = option(
     "--cache", type=FILE, metavar="FOLDER", panel=COMPUTING, help="Keep ELMo's vectors here, for other trainings."

@@ -23,6 +23,7 @@ from elmore.scoring.softmax import Softmax
 from elmore.text.batch import bucket_by_length
 from elmore.text.brackets import BracketedWords, convert_bracketed, find_bracketed
 from elmore.text.checks import InputCheck
+from elmore.text.paragraphs import WRITE_PARAGRAPHS
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.token_style import convert_tokens
@@ -72,7 +73,8 @@ class Predictor:
         """
         check_value("token_style", token_style, TokenStyle)
         if isinstance(sentences, str):
-            sentences = [found.text for found in split_text(sentences, style=self.model.card.text)]
+            found = split_text(sentences, style=self.model.card.text, advice=WRITE_PARAGRAPHS)
+            sentences = [sentence.text for sentence in found]
         words = (self._words(sentence, number, token_style) for number, sentence in enumerate(sentences))
         return self.check.passed(words)
 

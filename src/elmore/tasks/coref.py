@@ -14,7 +14,7 @@ Scored by the CoNLL average, clusters of one mention removed, as OntoNotes has n
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -117,6 +117,7 @@ class CorefText:
     offsets: tuple[tuple[int, int], ...]
     sentences: tuple[int, ...]  # how many tokens each has
     clusters: tuple[tuple[MentionText, ...], ...]
+    name: str = field(default="text", compare=False)  # where it is from: its file, or which of several texts it is
 
     def __str__(self) -> str:
         """The columns of CoNLL-2012."""
@@ -127,7 +128,7 @@ class CorefText:
             for one in cluster
         ]
         words = iter([self.text[start:end] for start, end in self.offsets])
-        return document_columns([list(islice(words, length)) for length in self.sentences], found)
+        return document_columns([list(islice(words, length)) for length in self.sentences], found, name=self.name)
 
 
 class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
@@ -385,6 +386,7 @@ COREF: Task[CorefExample, Any] = Task(
     count_score=conll_of_counts,
     official=official,
     reads_documents=True,
+    ensemble_fields=SpanLimits._fields,
     draw_part=draw_sentences,
     parse=parse,
     result=result,

@@ -3,12 +3,12 @@
 A paragraph is cut once, and its questions share its tokens: a biLM reads them once, too.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from elmore.errors import InputError
+from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.squad_json import GoldAnswer, SquadQuestion, parse_paragraph
 from elmore.tasks.task import TextCutter
 from elmore.tasks.word_uses import covering_tokens
@@ -118,10 +118,9 @@ def parse_questions(text: str) -> AskedQuestions:
     if not text.lstrip().startswith("{"):
         context, *questions = text.split("\t")
         return _checked(context, [(str(number), question) for number, question in enumerate(questions, start=1)])
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON: {error}") from None
+    # Laid out over many lines a file begins with a brace alone.
+    if text.strip() == "{" or "data" in (record := parse_json_line(text)):
+        raise InputError("looks like a whole file of SQuAD, which --official reads (in Python: official_predictions)")
     if "qas" in record:
         paragraph = parse_paragraph(record, "the paragraph")
         return _checked(paragraph.context, [(question.id, question.text) for question in paragraph.questions])

@@ -6,13 +6,13 @@ A line says which words are meant, and their lemma and part of speech, which a t
     {"tokens": ["He", "sat", "down"], "targets": [{"start": 1, "end": 2, "lemma": "sit", "pos": "VERB"}]}
 """
 
-import json
 import re
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from elmore.errors import InputError
 from elmore.tasks.metrics.wsd_f1 import PARTS_OF_SPEECH
+from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.wsd_xml import WsdInstance
 from elmore.tasks.task import CutSentence, TextCutter
 from elmore.tasks.word_uses import covering_tokens
@@ -97,9 +97,9 @@ class _GivenTokens(NamedTuple):
 
 def _parse_json(line: str) -> _GivenTokens:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{line[:60]!r} is no JSON ({error}); {EXPECTED}") from None
+        record = parse_json_line(line)
+    except InputError as error:
+        raise InputError(f"{error}; {EXPECTED}") from None
     tokens = _field(record, "tokens", list)
     if not tokens or not all(isinstance(token, str) and token for token in tokens):
         raise InputError(f"tokens are to be words, and one at least; {EXPECTED}")

@@ -166,6 +166,8 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
             paragraph = cut_paragraph(stored.context, cutter, asked[0].place)
             seen["windowed"] += len(paragraph.windows) > 1
             for question in asked:
+                if to_train and not question.answers:
+                    raise InputError(f"{question.place}: the question {question.id!r} has no answers to learn from")
                 found = list(_windows(question, paragraph, cutter, seen))
                 if to_train:
                     # A window without the answer has nothing to learn from.
@@ -237,7 +239,8 @@ def check(examples: Sequence[ParagraphQuestion], known: Labels) -> None:  # noqa
     for example in examples:
         if not example.answers:
             raise InputError(
-                f"{example.place}: has no answers to score by; for predictions alone take elmore predict --official"
+                f"{example.place}: the question {example.id!r} has no answers to score by; for predictions alone take "
+                "elmore predict --official"
             )
 
 

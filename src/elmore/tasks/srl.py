@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmore.errors import InputError, count
+from elmore.errors import InputError, count, shortened
 from elmore.fields import checked_field
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.srl_f1 import arguments, srl_scores
@@ -140,7 +140,7 @@ def labels(examples: Sequence[RoleExample], options: SrlOptions) -> Labels:  # n
 
 
 def check(examples: Sequence[RoleExample], known: Labels) -> None:
-    """Refuse data without roles, or all of another set; a rare one that was never seen can only be missed."""
+    """Refuse data without roles, or all of another set."""
     if all(example.predicate is None for example in examples):
         raise InputError(
             f"{examples[0].place}: no predicates follow; expected columns of arguments, as CoNLL-2012 has them"
@@ -151,6 +151,19 @@ def check(examples: Sequence[RoleExample], known: Labels) -> None:
             f"{examples[0].place}: none of the roles {', '.join(sorted(there))} is in the training data, which has "
             f"{', '.join(known['roles'])}"
         )
+
+
+def unseen(examples: Sequence[RoleExample], known: Labels) -> list[str]:
+    """How many arguments have rare roles that were never seen."""
+    labels = [span.label for example in examples for span in lenient_spans(example.tags)]
+    missed = [label for label in labels if label not in known["roles"]]
+    if not missed:
+        return []
+    verb = "has a role" if len(missed) == 1 else "have roles"
+    return [
+        f"{count(len(missed), 'argument')} {verb} that the training data does not have, and can only be missed: "
+        f"{shortened(sorted(set(missed)))}"
+    ]
 
 
 def bio_tags(known: Labels) -> list[str]:
@@ -246,6 +259,7 @@ SRL: Task[RoleExample, PredictedRoles] = Task(
     sentences=lambda example: (example.tokens,),
     labels=labels,
     check=check,
+    unseen=unseen,
     build=lambda options, known, embedder: RoleLabeler(options, bio_tags(known), embedder),
     score=score,
     counts=counts,

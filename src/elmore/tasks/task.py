@@ -134,6 +134,8 @@ class Task(Generic[E, P]):
     labels: Callable[[Sequence[E], Any], Labels]
     # Refuses examples with labels that the training data did not have.
     check: Callable[[Sequence[E], Labels], None]
+    # What there is to say of labels that `check` lets pass all the same: a model can only miss them.
+    unseen: Callable[[Sequence[E], Labels], Sequence[str]] = lambda examples, known: ()  # noqa: ARG005
     # A new model, from [task], the labels, and where tokens get their vectors.
     build: Callable[[Any, Labels, TokenEmbedder], TaskModel[E, P] | FittedModel[E, P]]
     score: Callable[[Sequence[E], Sequence[P]], Score]
@@ -143,8 +145,11 @@ class Task(Generic[E, P]):
     count_score: CountScore = f1_of_counts
     # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
-    # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files.
+    # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files
+    # and gives each result the name of its own.
     reads_documents: bool = False
+    # Fields of [task] that models which decide together have alike, beside task, labels and token style.
+    ensemble_fields: Sequence[str] = ()
     # The token sequences of a batch are one input: the first ones of all examples, then the second ones, and so on.
     reads_as_one: bool = False
     # What of an example one step of training reads, drawn anew for each; [task] is the second. None: all of it.

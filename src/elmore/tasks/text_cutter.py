@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.tasks.task import CutSentence
+from elmore.text.paragraphs import WRITE_PARAGRAPHS
 from elmore.text.splitting import split_text
 from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenStyle
 from elmore.text.token_style import tokenize_in_style
@@ -24,7 +25,7 @@ class StyledTextCutter:
         """The sentences of a text."""
         style = TextStyle(tokenizer_version=TOKENIZER_VERSION, language=self.language)
         found = []
-        for span in split_text(text, style=style):
+        for span in split_text(text, style=style, advice=WRITE_PARAGRAPHS):
             tokens, offsets = self.tokens(text[span.start : span.end])
             found.append(CutSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets]))
         return found

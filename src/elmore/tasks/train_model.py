@@ -125,6 +125,7 @@ def training_events(request: TrainingRequest, device: torch.device, stop_asked: 
         _check_same(request.folder, provenance)
     labels = task.labels(train.examples, recipe.task)
     task.check(dev.examples, labels)
+    dev = dev._replace(notices=(*dev.notices, *task.unseen(dev.examples, labels)))
     token_style = find_token_style(task, recipe, train.examples)
     bilm = yield from _bilm(request, recipe, examples, token_style, device)
     cache = request.cache or request.folder.path / CACHE

@@ -34,7 +34,7 @@ TEXTS_AT_ONCE = 64
 class PlacedText(NamedTuple):
     """A text, and where it is from."""
 
-    place: str  # for complaints
+    place: str  # for complaints; of a document its name
     text: str
 
 
@@ -82,8 +82,10 @@ class TrainedModel(Generic[E, P]):
             with error_context(place):
                 parsed.append(self.task.parse(text, cutter))
         found = iter(self.predict_examples([example for examples in parsed for example in examples]))
-        for (_, text), examples in zip(texts, parsed, strict=True):
-            yield self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
+        for (place, text), examples in zip(texts, parsed, strict=True):
+            result = self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
+            # Documents are long, and many may go into one file: there each says which it is.
+            yield replace(result, name=place) if self.task.reads_documents else result
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
         """What the model says of examples as the task's reader gives them."""
@@ -94,7 +96,8 @@ class TrainedModel(Generic[E, P]):
         """The task's official score on labelled files, with what there is to say of them."""
         data = self._read(paths)
         self.task.check(data.examples, self.card.labels)
-        return self.task.score(data.examples, self.predict_examples(data.examples))._replace(notices=data.notices)
+        notices = (*data.notices, *self.task.unseen(data.examples, self.card.labels))
+        return self.task.score(data.examples, self.predict_examples(data.examples))._replace(notices=notices)
 
     def official_predictions(self, paths: str | Path | Sequence[str | Path]) -> str:
         """What the model says of files of data, as the file that the task's official scorer takes.
@@ -144,7 +147,7 @@ def load(
         raise InputError(f"{folders[0]}: is without ELMo, and has no use for the biLM {elmo}; leave --elmo out")
     for folder, other in zip(folders[1:], others, strict=True):
         with error_context(folder):
-            _check_goes_with(other.card, first.card, folders[0])
+            _check_goes_with(other, first, folders[0])
     return TrainedModel(first.assembled, first.card, tuple(other.assembled for other in others))
 
 
@@ -191,16 +194,20 @@ class _Loader:
         return replace(assembled, maker=replace(assembled.maker, layers=shared))
 
 
-def _check_goes_with(card: TaskModelCard, first: TaskModelCard, name: Path) -> None:
-    """Refuse a member of an ensemble that speaks of something else than the first."""
+def _check_goes_with(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any], name: Path) -> None:
+    """Refuse a member of an ensemble that speaks of something else than the first, which is called `name`."""
     for what, own, theirs in (
-        ("task", card.task, first.task),
-        ("token style", card.token_style, first.token_style),
-        ("labels", card.labels, first.labels),
+        ("task", model.card.task, first.card.task),
+        ("token style", model.card.token_style, first.card.token_style),
+        ("labels", model.card.labels, first.card.labels),
     ):
         if own != theirs:
             shown = f"the {what} {own}, and {name} {theirs}" if what != "labels" else f"other labels than {name}"
             raise InputError(f"has {shown}; models that decide together are of one task and trained on the same data")
+    for field in first.task.ensemble_fields:
+        own, theirs = (getattr(one.assembled.recipe.task, field) for one in (model, first))
+        if own != theirs:
+            raise InputError(f"has task.{field} {own}, and {name} {theirs}; their scores cannot be put together")
 
 
 def stored_model(

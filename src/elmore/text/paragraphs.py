@@ -26,6 +26,10 @@ LOOKAHEAD_LINES = 5 * SAMPLE_LINES
 
 NumberedLines = Iterator[tuple[int, str]]
 
+SAY_PARAGRAPHS = "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line"
+# Where nobody asks which it is.
+WRITE_PARAGRAPHS = "if that is wrong, write each paragraph in one line, with a blank line behind it"
+
 
 class Paragraph(NamedTuple):
     """A paragraph in one line, and where the lines of the file begin in it: (place, number of the line)."""
@@ -50,12 +54,12 @@ def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name
 
 
 def resolve_paragraphs(
-    lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str
+    lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str, advice: str = SAY_PARAGRAPHS
 ) -> tuple[Paragraphs, NumberedLines]:
     """How the lines make paragraphs, as told or as the first of them show, and all of the lines.
 
     Where none was told and the first lines do not look wrapped, the others are watched as they pass, and what looks so
-    later is said.
+    later is said. `advice` is what to do if it is wrong.
     """
     if paragraphs is not None:
         if paragraphs not in PARAGRAPHS:
@@ -70,19 +74,16 @@ def resolve_paragraphs(
     samples = [[line for _, line in head[i : i + SAMPLE_LINES]] for i in range(0, len(head), SAMPLE_LINES)]
     telling = [is_hard_wrapped(sample) for sample in samples if any(map(all, pairwise(sample)))]
     if not telling or sum(telling) < len(telling) / 2:
-        return "line", chain(head, _watched(lines, name))
+        return "line", chain(head, _watched(lines, name, advice))
     warnings.warn(
-        f"{name}: its lines look hard-wrapped, so they are read as one paragraph up to a blank line; {_ADVICE}",
+        f"{name}: its lines look hard-wrapped, so they are read as one paragraph up to a blank line; {advice}",
         InputWarning,
         stacklevel=2,
     )
     return "blank-line", chain(head, lines)
 
 
-_ADVICE = "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line"
-
-
-def _watched(lines: NumberedLines, name: str) -> NumberedLines:
+def _watched(lines: NumberedLines, name: str, advice: str) -> NumberedLines:
     """The same lines; the first of them that look wrapped are remarked upon."""
     sample: list[str] = []
     for number, line in lines:
@@ -93,7 +94,7 @@ def _watched(lines: NumberedLines, name: str) -> NumberedLines:
         if is_hard_wrapped(sample):
             warnings.warn(
                 f"{name}: from line {number + 1 - SAMPLE_LINES} on its lines look hard-wrapped, and each is read as a "
-                f"paragraph, as those before; {_ADVICE}",
+                f"paragraph, as those before; {advice}",
                 InputWarning,
                 stacklevel=2,
             )

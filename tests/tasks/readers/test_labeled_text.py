@@ -97,7 +97,12 @@ def test_packed_files_and_other_names_are_read(tmp_path):
         ("a.tsv", "Good\tpos\nBad\t\n", {}, "line 2: the label is empty"),
         ("a.csv", 'Good,pos\n"Bad"x,neg\n', {}, "line 2: no CSV: "),
         ("a.csv", 'Good,pos\n"Bad,neg\n\n', {}, "line 2: no CSV: unexpected end of data"),
-        ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', {}, "line 2: no JSON: "),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text"\n',
+            {},
+            "line 2: no JSON: Expecting ':' delimiter at column 8$",
+        ),
         ("a.jsonl", "[1]\n", {}, "line 1: expected an object"),
         ("a.jsonl", '{"text": 3, "label": 1}', {}, "line 1: the text is to be a string, and is 3"),
         ("a.jsonl", '{"text": "a", "label": 1.5}', {}, "line 1: the label is to be a string, .* and is 1.5"),

@@ -58,7 +58,8 @@ def test_columns_go_by_name_or_number(file):
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a.jsonl", f"{json.dumps(SNLI)}\n{{", "line 2: no JSON: "),
+        ("a.jsonl", f'{json.dumps(SNLI)}\n{{"a": b', "line 2: no JSON: Expecting value at column 7$"),
+        ("a.jsonl", f"{json.dumps(SNLI)}\n[{'9' * 5000}]", "line 2: no JSON that can be read: .* too long$"),
         ("a.jsonl", "[1]", "line 1: expected an object with sentence1 and sentence2, or premise and hypothesis"),
         (
             "a.jsonl",

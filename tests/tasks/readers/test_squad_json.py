@@ -50,6 +50,7 @@ def test_questions_that_cannot_be_answered_are_marked(file):
     ("content", "told"),
     [
         ('{"data": [\n{"paragraphs" 3}]}', "line 2: no JSON: Expecting ':' delimiter at column 15"),
+        (f"[{'9' * 5000}]", "no JSON of SQuAD's form: .* or a number is too long"),
         ("[" * 100_000, "no JSON of SQuAD's form: it is nested too deeply"),
         ("[1]", "expected an object as SQuAD has it"),
         ("{}", "data is to be a list of objects, and is missing; there are "),
@@ -75,7 +76,10 @@ def test_questions_that_cannot_be_answered_are_marked(file):
             "paragraph 2, question 1: answer_start is to be a whole number, and is '0'",
         ),
         (stored(PARAGRAPH, PARAGRAPH), "paragraph 2, question 1: the id '1' stands twice in this file"),
-        (stored(), "holds no questions"),
+        (stored(), "holds no questions; SQuAD has them in the list qas"),
+        (stored(PARAGRAPH | {"qas": []}), "holds no questions; SQuAD has them in the list qas"),
+        ("", r'is empty; expected an object as SQuAD has it, \{"data"'),
+        (" \n", "is empty; expected"),
     ],
 )
 def test_what_is_wrong_is_named_by_file_and_place(content, told, file):

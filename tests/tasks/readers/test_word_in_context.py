@@ -68,7 +68,11 @@ def test_a_pair_that_cannot_be_read_is_named(file, change, told):
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "line 1: no JSON"), ("[]", "line 1: expected an object"), ("\n", "pairs.txt: holds no pairs")],
+    [
+        ("{", r"line 1: no JSON: Expecting property name enclosed in double quotes at column 2$"),
+        ("[]", "line 1: expected an object"),
+        ("\n", "pairs.txt: holds no pairs"),
+    ],
 )
 def test_lines_that_are_no_pairs_are_named(file, content, told):
     with pytest.raises(InputError, match=told):

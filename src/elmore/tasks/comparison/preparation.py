@@ -53,6 +53,7 @@ def read_data(
     for name, own in scored.items():
         with error_context(name):
             task.check(own, labels)
+        notices.extend(f"{name}: {text}" for text in task.unseen(own, labels))
     return ComparisonData(examples, scored.pop("the dev set"), scored, labels, tuple(notices))
 
 

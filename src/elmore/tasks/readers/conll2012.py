@@ -248,9 +248,10 @@ def document_columns(
     sentences = list(sentences)
     cells = iter(mention_cells(found, sum(map(len, sentences))))
     lines = [f"#begin document ({name}); part {part}"]
+    cell = "_".join(name.split())  # scorers take any blank for the end of a column
     for tokens in sentences:
         for number, token in enumerate(tokens):
-            lines.append("\t".join([name, part.lstrip("0") or "0", str(number), token, *"-*----*", next(cells)]))
+            lines.append("\t".join([cell, part.lstrip("0") or "0", str(number), token, *"-*----*", next(cells)]))
         lines.append("")
     return "\n".join([*lines, "#end document"])
 

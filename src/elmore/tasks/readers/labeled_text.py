@@ -6,12 +6,12 @@ jsonl     an object a line
 fasttext  `__label__x`, a blank and the text, a line each (.txt)
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from elmore.errors import InputError, shortened
+from elmore.errors import InputError, error_context, shortened
+from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.table_rows import Column, Rows, check_width, column_place, csv_rows, tsv_rows
 from elmore.text_files import name_of, read_lines, unpacked_suffix
 
@@ -147,10 +147,8 @@ def _from_json(lines: Iterator[tuple[int, str]], columns: _Columns, name: str) -
         if not line.strip():
             continue
         where = f"{name}, line {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: no JSON: {error}") from None
+        with error_context(where):
+            record = parse_json_line(line)
         if not isinstance(record, dict):
             raise InputError(f'{where}: expected an object, such as {{"text": …, "label": …}}')
         text = _field(record, columns.text, TEXT_COLUMNS, where)

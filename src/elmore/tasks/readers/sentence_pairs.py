@@ -6,12 +6,12 @@ tsv, txt   columns with tabs between them, of the same names in the first line; 
 csv        the same with commas, quoted where needed
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import InputError, shortened
+from elmore.errors import InputError, error_context, shortened
+from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.table_rows import Column, Lines, Rows, check_width, column_place, csv_rows, tsv_rows
 from elmore.text_files import name_of, read_lines, unpacked_suffix
 
@@ -150,10 +150,8 @@ def _from_json(lines: Lines, columns: PairColumns, name: str) -> Iterator[Senten
 
 
 def _object(line: str, where: str) -> dict[str, object]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: no JSON: {error}") from None
+    with error_context(where):
+        record = parse_json_line(line)
     if not isinstance(record, dict):
         raise InputError(f"{where}: expected an object with sentence1 and sentence2, or premise and hypothesis")
     return record

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from elmore.errors import InputError, shortened
 from elmore.text_files import name_of, read_lines
 
+_EXPECTED = 'expected an object as SQuAD has it, {"data": [{"paragraphs": …}]}'
+
 
 class GoldAnswer(NamedTuple):
     """An answer, and the character of the paragraph at which it begins."""
@@ -42,15 +44,18 @@ class SquadParagraph(NamedTuple):
 def read_squad(path: str | Path) -> list[SquadParagraph]:
     """The paragraphs of a file, plain or packed."""
     name = name_of(path)
+    # Line ends inside of a JSON string are escaped: these are only between its parts.
+    text = "\n".join(read_lines(path))
+    if not text.strip():
+        raise InputError(f"{name}: is empty; {_EXPECTED}")
     try:
-        # Line ends inside of a JSON string are escaped: these are only between its parts.
-        stored = json.loads("\n".join(read_lines(path)))
+        stored = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{name}, line {error.lineno}: no JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise InputError(f"{name}: no JSON of SQuAD's form: it is nested too deeply") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{name}: no JSON of SQuAD's form: it is nested too deeply, or a number is too long") from None
     if not isinstance(stored, dict):
-        raise InputError(f'{name}: expected an object as SQuAD has it, {{"data": [{{"paragraphs": …}}]}}')
+        raise InputError(f"{name}: {_EXPECTED}")
     paragraphs = list(_paragraphs(stored, name))
     seen: set[str] = set()
     for question in (question for paragraph in paragraphs for question in paragraph.questions):
@@ -58,7 +63,7 @@ def read_squad(path: str | Path) -> list[SquadParagraph]:
             raise InputError(f"{question.place}: the id {question.id!r} stands twice in this file")
         seen.add(question.id)
     if not seen:
-        raise InputError(f"{name}: holds no questions")
+        raise InputError(f"{name}: holds no questions; SQuAD has them in the list qas of each paragraph")
     return paragraphs
 
 
@@ -72,7 +77,8 @@ def parse_paragraph(record: dict[str, Any], where: str) -> SquadParagraph:
         place = f"{where}, question {number}"
         answers = tuple(
             GoldAnswer(_field(answer, "text", str, place), _field(answer, "answer_start", int, place))
-            for answer in (_objects(question, "answers", place) if "answers" in question else ())
+            # Files to be answered have none, or null.
+            for answer in (() if question.get("answers") is None else _objects(question, "answers", place))
         )
         text = _field(question, "question", str, place)
         if not text.strip():

@@ -5,13 +5,13 @@ SCWS     18 columns with tabs between them: id, word and part of speech twice, t
          marks the word, the mean of the ratings, ten ratings from 0 to 10
 """
 
-import json
 import re
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from elmore.errors import InputError
+from elmore.errors import InputError, error_context
+from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.text_files import name_of, read_lines
 
 
@@ -64,10 +64,8 @@ _LABELS = {True: True, False: False, "T": True, "F": False}  # the letters are M
 
 def parse_wic_pair(line: str, number: int, where: str, *, labeled: bool) -> WicPair:
     """The pair of one line of JSON; `where` is how complaints name it."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: no JSON: {error}") from None
+    with error_context(where):
+        record = parse_json_line(line)
     if not isinstance(record, dict):
         raise InputError(f"{where}: expected an object with lemma, pos, sentence1, start1, end1, …")
     label = record.get("label")
