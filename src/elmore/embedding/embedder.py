@@ -73,7 +73,7 @@ class Embedder:
     The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. By
     the native CPU kernels that is to the bit, in every `compute`; without them the same call gives the same bits, and
     another batch up to 6e-06 more or less in float32 (measured: docs/layers.md). On a GPU it is to the bit with
-    `batch_invariant=True`, seen so far in bfloat16 and TF32.
+    `batch_invariant=True`.
 
     >>> model = Embedder.from_pretrained("tiny-random")
     >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
