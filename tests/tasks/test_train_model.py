@@ -267,6 +267,30 @@ def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_
     assert isinstance(again[-1], Finished)
 
 
+def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_been(data, tmp_path, monkeypatch):
+    longer = tmp_path / "longer.conll"
+    longer.write_text(f"{data['ner'].read_text()}\n" * 40)
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], "elmo.training": "fine-tuned", "training.epochs": 1}
+    recipe["elmo.fine_tuning_epochs"] = 60.0
+
+    def new_run(name):
+        return train("ner", tmp_path / name, train=longer, dev=longer, recipe=recipe, device="cpu")
+
+    assert isinstance(list(new_run("whole"))[-1], Finished)
+    monkeypatch.setattr("elmore.tasks.bilm.SECONDS_OF_SILENCE", 0.0)
+    events = new_run("stopped")
+    told = []
+    for event in events:
+        told.append(str(event))
+        events.stop()
+    assert isinstance(event, Stopped)
+    assert all(line.startswith("fine-tuning tiny-random") for line in told[:-1])
+    assert not (tmp_path / "stopped" / "model").exists()
+    again = list(train("ner", tmp_path / "stopped", train=longer, dev=longer, resume=True, device="cpu"))
+    assert isinstance(again[-1], Finished)
+    assert digests(tmp_path / "stopped") == digests(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("wrong", [{"elmo.model": "nobody"}, {"words.vectors": "nowhere.txt"}])
 def test_a_training_that_cannot_begin_leaves_no_run_behind(data, tmp_path, wrong):
     recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], **wrong}

@@ -3,8 +3,8 @@
 A step, its product with the recurrent weights included, is one kernel, forth and back. With a few dozen sentences and a
 few hundred units a step is so little work that it costs what its launches cost. One kernel for all steps of a layer
 would be launched less often still, but its programs could not wait for each other's h: each would have to multiply the
-weights of all units, for as few sentences as it has, and most of the GPU would be idle while it did; tried, it took twice
-the time.
+weights of all units, for as few sentences as it has, and most of the GPU would be idle while it did. Tried, it took
+twice the time.
 
 Products are summed in float32, of TensorFloat-32 numbers in three parts each, which lose nothing that matters.
 """

@@ -5,7 +5,7 @@ A task model is worth nothing with another biLM than the one it was trained with
 
 import hashlib
 import shutil
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -25,7 +25,8 @@ from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
 from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
-from elmore.training.events import Progressed
+from elmore.training.events import Progressed, Stopped
+from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.progress_reports import SECONDS_OF_SILENCE
 from elmore.training.run_folder import RunFolder
 
@@ -61,8 +62,9 @@ def fine_tune(
     *,
     token_style: TokenStyle,
     device: torch.device,
-) -> Generator[Told, None, Model]:
-    """Train a biLM as a language model on a task's sentences, in a folder, and return it.
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> Generator[Told, None, Model | Stopped]:
+    """Train a biLM as a language model on a task's sentences, in a folder, and return it, unless that was stopped.
 
     Yields what there is to tell, how far it is and the perplexity before and after. What was done by an earlier try is
     not done again.
@@ -79,7 +81,10 @@ def fine_tune(
         else:
             recipe = {"training.epochs": options.fine_tuning_epochs}
             events = pretrain(corpus, run.path, recipe, init=model, device=device)
-        yield from _told(events, f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task")
+        what = f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task"
+        stopped = yield from _told(events, what, stop_asked)
+        if stopped is not None:
+            return stopped
     # Several times the model, which is there now.
     shutil.rmtree(run.checkpoints, ignore_errors=True)
     tuned = load(run.model, device=device)
@@ -87,16 +92,23 @@ def fine_tune(
     return replace(tuned, card=replace(tuned.card, text=model.card.text))
 
 
-def _told(events: Iterable[Event], what: str) -> Iterator[Told]:
-    """Of a pre-training what one who waits for a task wants to know."""
+def _told(
+    events: StoppableEvents[Event], what: str, stop_asked: Callable[[], bool]
+) -> Generator[Told, None, Stopped | None]:
+    """Of a pre-training what one who waits for a task wants to know; ends with it, or soon after it is asked to."""
     spoke = monotonic()
     for event in events:
+        if stop_asked():
+            events.stop()
+        if isinstance(event, Stopped):
+            return event
         if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_OF_SILENCE:
             yield Told(f"fine-tuning {what}: {event}")
             spoke = monotonic()
         if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
             before, after = event.baseline.score, event.heldout.score
             yield Told(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
+    return None
 
 
 def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token_style: TokenStyle) -> str:

@@ -30,6 +30,7 @@ from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
 from elmore.training.distributed import process_device
+from elmore.training.events import Stopped
 from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.loss_curve import plot_log
 from elmore.training.run import TrainingRun
@@ -127,17 +128,22 @@ def training_events(request: TrainingRequest, device: torch.device, stop_asked: 
     task.check(dev.examples, labels)
     dev = dev._replace(notices=(*dev.notices, *task.unseen(dev.examples, labels)))
     token_style = find_token_style(task, recipe, train.examples)
-    bilm = yield from _bilm(request, recipe, examples, token_style, device)
+    batches = -(-len(examples) // recipe.training.batch_size)
+    settings = RunSettings(
+        checkpoint_every=epoch_steps(batches, recipe.training), checkpoint_seconds=SECONDS_BETWEEN_CHECKPOINTS
+    )
+    stored = StoredRun(asdict(recipe), asdict(settings), provenance)
+    bilm = yield from _bilm(request, recipe, examples, token_style, device, stop_asked)
+    if isinstance(bilm, Stopped):
+        request.folder.write(stored)
+        yield bilm
+        return
     cache = request.cache or request.folder.path / CACHE
     assembled = new_model(
         task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
     )
     # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
-    batches = -(-len(examples) // recipe.training.batch_size)
-    settings = RunSettings(
-        checkpoint_every=epoch_steps(batches, recipe.training), checkpoint_seconds=SECONDS_BETWEEN_CHECKPOINTS
-    )
-    request.folder.write(StoredRun(asdict(recipe), asdict(settings), provenance))
+    request.folder.write(stored)
     yield _opened(assembled, train, dev, examples=len(examples))
     learnt: _Learnt | None
     if isinstance(assembled.model, FittedModel):
@@ -191,18 +197,26 @@ def _fit(
 
 
 def _bilm(
-    request: TrainingRequest, recipe: TaskRecipe, examples: Sequence[Any], token_style: TokenStyle, device: torch.device
-) -> Generator[Event, None, Model | None]:
+    request: TrainingRequest,
+    recipe: TaskRecipe,
+    examples: Sequence[Any],
+    token_style: TokenStyle,
+    device: torch.device,
+    stop_asked: Callable[[], bool],
+) -> Generator[Event, None, Model | Stopped | None]:
     """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
     options = recipe.elmo
     if not options.is_used:
         return None
     bilm = load(options.model, device=device)
-    if options.training == "fine-tuned":
-        folder = request.folder.path / FINE_TUNING
-        sentences = token_sequences(request.task, examples)
-        bilm = yield from fine_tune(bilm, sentences, folder, options, token_style=token_style, device=device)
-    return bilm
+    if options.training != "fine-tuned":
+        return bilm
+    folder, sentences = request.folder.path / FINE_TUNING, token_sequences(request.task, examples)
+    return (
+        yield from fine_tune(
+            bilm, sentences, folder, options, token_style=token_style, device=device, stop_asked=stop_asked
+        )
+    )
 
 
 def _opened(assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int) -> Opened:
