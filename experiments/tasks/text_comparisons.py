@@ -113,6 +113,7 @@ SETTINGS = {
         with_ELMo_one_unknown_small_scale={**ONE_UNKNOWN, "elmo.gamma": 0.1},
         with_ELMo_one_unknown_less_ELMo_dropout={**ONE_UNKNOWN, "elmo.dropout": 0.3},
         with_ELMo_one_unknown_as_output={**ONE_UNKNOWN, "elmo.where": "output"},
+        with_ELMo_one_unknown_fine_tuned={**ONE_UNKNOWN, "elmo.training": "fine-tuned"},
         with_ELMo_without_GloVe={"words.vectors": "none"},
     ),
     "snli": settings(
