@@ -48,13 +48,14 @@ def read_data(
 
     examples = read("train", train, to_train=True)
     labels = task.labels(examples, recipe.task)
-    scored = {"the dev set": read("dev", dev)}
-    scored |= {name: read(name, files) for name, files in tests.items()}
-    for name, own in scored.items():
+    # Pairs, for a test set may be called dev too.
+    scored = [("dev", read("dev", dev)), *((name, read(name, files)) for name, files in tests.items())]
+    for name, own in scored:
         with error_context(name):
             task.check(own, labels)
         notices.extend(f"{name}: {text}" for text in task.unseen(own, labels))
-    return ComparisonData(examples, scored.pop("the dev set"), scored, labels, tuple(notices))
+    (_, chosen_by), *rest = scored
+    return ComparisonData(examples, chosen_by, dict(rest), labels, tuple(notices))
 
 
 class BilmRead(NamedTuple):
