@@ -3,7 +3,7 @@
 from unicodedata import normalize as unicode_normalize
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elmore.text.normalizing import normalize, visible
@@ -36,6 +36,8 @@ def test_every_character_is_the_first_of_what_is_seen_in_its_place(text):
 
 
 @given(text=texts)
+@example(text="\u0600\u200c\u212a")  # the sign of the kelvin, which is composed to a K
+@example(text="\u035e\u200c\u036f\u0653\u200c\u3099")  # marks that change places once no joiner stands between them
 def test_what_is_visible_is_composed_and_stays_as_it_is(text):
     seen = visible(text)
     assert unicode_normalize("NFC", seen) == seen

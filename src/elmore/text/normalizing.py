@@ -54,7 +54,12 @@ def visible(text: str) -> str:
     """
     if _is_plain(text):
         return text
-    return unicode_normalize("NFC", _patterns().invisible.sub("", text))
+    # Composed first, because a sign of another block may be a Latin letter, which needs no joiner beside it; and anew
+    # after what was left out, because that may have stood between a letter and its mark.
+    seen = unicode_normalize("NFC", text)
+    while (less := unicode_normalize("NFC", _patterns().invisible.sub("", seen))) != seen:
+        seen = less
+    return seen
 
 
 # Control characters that are no blanks, and the code points that Unicode says to ignore where they cannot be shown.
