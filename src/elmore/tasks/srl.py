@@ -155,8 +155,8 @@ def check(examples: Sequence[RoleExample], known: Labels) -> None:
 
 def unseen(examples: Sequence[RoleExample], known: Labels) -> list[str]:
     """How many arguments have rare roles that were never seen."""
-    labels = [span.label for example in examples for span in lenient_spans(example.tags)]
-    missed = [label for label in labels if label not in known["roles"]]
+    roles = [span.label for example in examples for span in lenient_spans(example.tags)]
+    missed = [role for role in roles if role not in known["roles"]]
     if not missed:
         return []
     verb = "has a role" if len(missed) == 1 else "have roles"
