@@ -7,7 +7,7 @@ import pytest
 
 from elmore.embedding.embedder import Embedder
 from elmore.errors import InputWarning
-from elmore.tasks import new_model
+from elmore.tasks import layer_cache, new_model
 from elmore.tasks.events import Told
 from elmore.tasks.layer_cache import LayerCache, LayerReader
 from small_tasks import train_small, write_data
@@ -33,6 +33,13 @@ def test_what_does_not_fit_is_read_again_each_time_and_that_is_said_once(reader,
     assert not cache.holds(SENTENCES)
     for found, read in zip(cache.layers(SENTENCES), reader.layers(SENTENCES), strict=True):
         np.testing.assert_array_equal(found, read)
+
+
+def test_what_has_no_room_is_counted_whole_where_it_is_read_in_parts(reader, tmp_path, monkeypatch):
+    monkeypatch.setattr(layer_cache, "TOKENS_PER_PART", 1)
+    with pytest.warns(InputWarning, match="the layers of 2 sentences do not fit") as told:
+        parts = list(LayerCache(reader, tmp_path, bound=5 * BYTES_PER_TOKEN).add_in_parts(SENTENCES))
+    assert (parts, len(told)) == ([(1, 4), (1, 2), (1, 3)], 1)
 
 
 def test_what_another_has_added_is_there(reader, tmp_path):

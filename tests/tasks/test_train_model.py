@@ -291,6 +291,20 @@ def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_
     assert digests(tmp_path / "stopped") == digests(tmp_path / "whole")
 
 
+def test_a_run_that_is_stopped_while_elmo_reads_ahead_keeps_what_was_read(data, tmp_path, monkeypatch):
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
+    given = {"train": data["ner"], "dev": data["ner"], "cache": tmp_path / "cache", "device": "cpu"}
+    monkeypatch.setattr("elmore.tasks.layer_cache.TOKENS_PER_PART", 1)
+    events = train("ner", tmp_path / "run", recipe=recipe, **given)
+    events.stop()
+    assert isinstance(list(events)[-1], Stopped)
+    parts = set((tmp_path / "cache").glob("*/*/vectors.npy"))
+    assert len(parts) == 1
+    assert isinstance(list(train("ner", tmp_path / "run", resume=True, **given))[-1], Finished)
+    assert len(set((tmp_path / "cache").glob("*/*/vectors.npy"))) > 2
+    assert all(part.exists() for part in parts)
+
+
 @pytest.mark.parametrize("wrong", [{"elmo.model": "nobody"}, {"words.vectors": "nowhere.txt"}])
 def test_a_training_that_cannot_begin_leaves_no_run_behind(data, tmp_path, wrong):
     recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], **wrong}

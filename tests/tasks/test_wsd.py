@@ -296,12 +296,13 @@ def test_layers_are_kept_only_for_others_to_share(data, tmp_path):
     assert kept == other
 
 
-def test_a_fit_that_is_stopped_can_be_begun_again(data, tmp_path):
+@pytest.mark.parametrize("cache", [None, "cache"])
+def test_a_fit_that_is_stopped_can_be_begun_again(data, tmp_path, cache):
     recipe = {**SMALL, "task.sense_index": str(write_index(tmp_path))}
-    events = train("wsd", tmp_path / "run", train=data, dev=data, recipe=recipe, device="cpu")
+    given = {"train": data, "dev": data, "cache": cache and tmp_path / cache, "device": "cpu"}
+    events = train("wsd", tmp_path / "run", recipe=recipe, **given)
     assert isinstance(next(events), Opened)
     events.stop()
     assert isinstance(list(events)[-1], Stopped)
     assert not (tmp_path / "run/model").exists()
-    last = list(train("wsd", tmp_path / "run", train=data, dev=data, resume=True, device="cpu"))[-1]
-    assert isinstance(last, Finished)
+    assert isinstance(list(train("wsd", tmp_path / "run", resume=True, **given))[-1], Finished)

@@ -1,6 +1,6 @@
 """Examples become batches on a device, and batches predictions: what training, scoring and predicting share."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmore.progress import progress_bar
 from elmore.tasks.joint_elmo import JointElmo
 from elmore.tasks.layer_cache import LayerCache, LayerSource, RecentLayers
 from elmore.tasks.task import Batch, Predictor, Task, token_sequences
@@ -55,10 +56,17 @@ class BatchMaker(Generic[E]):
         sentences = token_sequences(self.task, examples)
         return self.layers is not None and not (isinstance(self.layers, LayerCache) and self.layers.holds(sentences))
 
-    def read_ahead(self, examples: Sequence[E]) -> None:
-        """Have the layers of all these in the cache, if there is one."""
-        if isinstance(self.layers, LayerCache):
-            self.layers.add(token_sequences(self.task, examples), show_progress_bar=None)
+    def read_ahead(self, examples: Sequence[E], stop_asked: Callable[[], bool] = lambda: False) -> bool:
+        """Have the layers of all these in the cache, if there is one; False if it was stopped: what it read is kept."""
+        if not isinstance(self.layers, LayerCache):
+            return True
+        sentences = token_sequences(self.task, examples)
+        with progress_bar("reading with ELMo", total=len(sentences)) as progress:
+            for part in self.layers.add_in_parts(sentences):
+                progress.advance(*part)
+                if stop_asked():
+                    return False
+        return True
 
     def predict(
         self, model: Predictor[E, P], examples: Sequence[E], *, precision: Literal["float32", "bfloat16"] = "float32"

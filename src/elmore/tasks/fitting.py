@@ -30,7 +30,10 @@ def fit_model(
     model = assembled.model
     assert isinstance(model, FittedModel)
     model.eval()
-    reading = _Reading(assembled.maker, keep_layers=keep_layers)
+    if keep_layers and not assembled.maker.read_ahead([*train, *dev], stop_asked):
+        yield Stopped(0)
+        return None
+    reading = _Reading(assembled.maker)
     fitting = model.fit(reading.batches(train), reading.batches(dev), assembled.task.score)
     spoke = monotonic()
     while True:
@@ -51,8 +54,8 @@ def fit_model(
 class _Reading(Generic[E]):
     """Makes batches as they are asked for, and counts what was read."""
 
-    def __init__(self, maker: BatchMaker[E], *, keep_layers: bool) -> None:
-        self._maker, self._keep_layers = maker, keep_layers
+    def __init__(self, maker: BatchMaker[E]) -> None:
+        self._maker = maker
         self._began = monotonic()
         self._done = self._tokens = 0
 
@@ -60,9 +63,6 @@ class _Reading(Generic[E]):
         lengths = [sum(map(len, self._maker.task.sentences(example))) for example in examples]
         # Only once they are asked for: examples that are never read do not count.
         self._tokens += sum(lengths)
-        if self._keep_layers:
-            self._maker.read_ahead(examples)
-            self._began = monotonic()  # what is left takes no biLM
         for numbers in self._maker.groups(examples):
             batch = self._maker.batch([examples[number] for number in numbers])
             self._done += sum(lengths[number] for number in numbers)

@@ -14,10 +14,10 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from filelock import FileLock
+from filelock import BaseFileLock, FileLock
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write_folder, make_folder
@@ -25,12 +25,12 @@ from elmore.embedding.embedder import Embedder
 from elmore.embedding.encode_options import EncodeOptions
 from elmore.embedding.stream import taken_from
 from elmore.errors import InputWarning, count
-from elmore.progress import progress_bar
 from elmore.text.style import TokenStyle
 
 VECTORS, INDEX = "vectors.npy", "index.npz"
 DIGEST_BYTES = 16
 DEFAULT_BOUND = 8 * 2**30
+TOKENS_PER_PART = 25_000  # some seconds of a CPU
 
 Tokens = Sequence[str]
 LayerDtype = Literal["float16", "float32"]
@@ -94,6 +94,13 @@ class RecentLayers:
         return found
 
 
+class PartAdded(NamedTuple):
+    """How much of a text went by, read now or known before."""
+
+    sentences: int
+    tokens: int
+
+
 class LayerCache:
     """Gives the layers of sentences, from disk where they are.
 
@@ -117,25 +124,28 @@ class LayerCache:
         self._opened: set[str] = set()
         self._has_warned = False
 
-    def add(self, sentences: Iterable[Tokens], *, show_progress_bar: bool | None = False) -> None:
+    def add_in_parts(self, sentences: Iterable[Tokens]) -> Iterator[PartAdded]:
+        """As `add`, part by part, so that whoever waits is told, and can stop and keep what was read."""
+        every = list(sentences)
+        with self._locked():
+            self._within_bound(self._missing(every))  # said of all at once, if there is no room for them
+        for part in _parts(every):
+            self.add(part)
+            yield PartAdded(len(part), sum(map(len, part)))
+
+    def add(self, sentences: Iterable[Tokens]) -> None:
         """Read and keep the layers of all sentences that are not there yet, as far as the bound allows."""
-        wanted = {self._digest(sentence): sentence for sentence in sentences}
-        make_folder(self._folder)
         # One process reads; those that train beside it find what they need when it is done.
-        with FileLock(self._folder / ".lock"):
-            self._open_parts()
-            missing = {digest: sentence for digest, sentence in wanted.items() if digest not in self._places}
-            kept = self._within_bound(missing)
+        with self._locked():
+            kept = self._within_bound(self._missing(sentences))
             if kept:
-                self._write_part(kept, show_progress_bar=show_progress_bar)
+                self._write_part(kept)
                 self._open_parts()
 
     def holds(self, sentences: Iterable[Tokens]) -> bool:
         """Whether the layers of all these are there, by whomever they were added."""
-        make_folder(self._folder)
-        with FileLock(self._folder / ".lock"):
-            self._open_parts()
-        return all(self._digest(sentence) in self._places for sentence in sentences)
+        with self._locked():
+            return not self._missing(sentences)
 
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
         """(T, L, dim) for each sentence; what is on disk as it lies there."""
@@ -143,6 +153,16 @@ class LayerCache:
         missing = [sentence for sentence, place in zip(sentences, places, strict=True) if place is None]
         read = iter(self._reader.layers(missing))
         return [next(read) if place is None else place[0][place[1] : place[2]] for place in places]
+
+    def _locked(self) -> BaseFileLock:
+        make_folder(self._folder)
+        return FileLock(self._folder / ".lock")
+
+    def _missing(self, sentences: Iterable[Tokens]) -> dict[bytes, Tokens]:
+        """Of these sentences those that nobody has added yet."""
+        self._open_parts()
+        wanted = {self._digest(sentence): sentence for sentence in sentences}
+        return {digest: sentence for digest, sentence in wanted.items() if digest not in self._places}
 
     def _digest(self, sentence: Tokens) -> bytes:
         """Made once for a sentence: a training comes to it in every epoch."""
@@ -172,18 +192,16 @@ class LayerCache:
             )
         return kept
 
-    def _write_part(self, sentences: dict[bytes, Tokens], *, show_progress_bar: bool | None) -> None:
+    def _write_part(self, sentences: dict[bytes, Tokens]) -> None:
         lengths = [len(sentence) for sentence in sentences.values()]
         name = hashlib.blake2b(b"".join(sentences), digest_size=DIGEST_BYTES).hexdigest()
         with atomic_write_folder(self._folder / name) as part:
             shape = (sum(lengths), *self._token_shape)
             vectors = np.lib.format.open_memmap(part / VECTORS, mode="w+", dtype=self._dtype, shape=shape)
             place = 0
-            with progress_bar("reading with ELMo", show=show_progress_bar, total=len(lengths)) as progress:
-                for layers in self._reader.iterate(list(sentences.values())):
-                    vectors[place : place + len(layers)] = layers
-                    place += len(layers)
-                    progress.advance(sentences=1, tokens=len(layers))
+            for layers in self._reader.iterate(list(sentences.values())):
+                vectors[place : place + len(layers)] = layers
+                place += len(layers)
             vectors.flush()
             digests = np.frombuffer(b"".join(sentences), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
             np.savez(part / INDEX, digests=digests, lengths=np.array(lengths))
@@ -199,6 +217,19 @@ class LayerCache:
                 starts = stops - index["lengths"]
                 for digest, start, stop in zip(index["digests"], starts.tolist(), stops.tolist(), strict=True):
                     self._places[digest.tobytes()] = (vectors, start, stop)
+
+
+def _parts(sentences: Iterable[Tokens]) -> Iterator[list[Tokens]]:
+    part: list[Tokens] = []
+    tokens = 0
+    for sentence in sentences:
+        part.append(sentence)
+        tokens += len(sentence)
+        if tokens >= TOKENS_PER_PART:
+            yield part
+            part, tokens = [], 0
+    if part:
+        yield part
 
 
 def _digest(sentence: Tokens) -> bytes:

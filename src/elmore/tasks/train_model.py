@@ -151,7 +151,9 @@ def training_events(request: TrainingRequest, device: torch.device, stop_asked: 
     else:
         if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
             yield Told("the biLM reads all sentences once; their layers are kept for the training")
-            assembled.maker.read_ahead(every)
+            if not assembled.maker.read_ahead(every, stop_asked):
+                yield Stopped(0)
+                return
         training = TaskTraining(assembled, train=examples, dev=dev.examples)
         learnt = yield from _train(training, TrainingRun(training, request.folder, settings), stop_asked)
     if learnt is not None:

@@ -16,11 +16,10 @@ from elmore.tasks.layer_cache import LayerCache, LayerReader
 from elmore.tasks.new_model import find_token_style
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Labels, Task
+from elmore.tasks.task import Labels, Task, token_sequences
 from elmore.training.graceful_stop import StoppableEvents
 
 Files = Sequence[str | Path]
-TOKENS_PER_PART = 25_000  # some seconds of a CPU
 
 
 class ComparisonData(NamedTuple):
@@ -98,25 +97,10 @@ class FillCache:
             cache = LayerCache(LayerReader(Embedder(model), token_style=style), self.cache)
             # What is read in every epoch first, should there not be room for all.
             examples = [*data.train, *data.dev, *(example for own in data.tests.values() for example in own)]
-            sentences = [tokens for example in examples for tokens in task.sentences(example)]
+            sentences = token_sequences(task, examples)
             done, total = 0, sum(map(len, sentences))
-            # In parts, so that it can be stopped, and goes on where it was.
-            for part in _parts(sentences):
+            for part in cache.add_in_parts(sentences):
+                done += part.tokens
+                yield TextRead(done, total)
                 if stop_asked():
                     return
-                cache.add(part)
-                done += sum(map(len, part))
-                yield TextRead(done, total)
-
-
-def _parts(sentences: Sequence[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    part: list[Sequence[str]] = []
-    tokens = 0
-    for sentence in sentences:
-        part.append(sentence)
-        tokens += len(sentence)
-        if tokens >= TOKENS_PER_PART:
-            yield part
-            part, tokens = [], 0
-    if part:
-        yield part
