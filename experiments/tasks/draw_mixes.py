@@ -5,6 +5,7 @@
 Reads the results that are kept, and writes results/mixes.png.
 """
 
+import argparse
 import json
 from pathlib import Path
 
@@ -19,6 +20,7 @@ NAMES = ("squad", "snli", "mnli", "srl", "litbank", "ontogum", "wikineural", "wn
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     mixes = learned_mixes(RESULTS)
     if not mixes:
         raise SystemExit(f"{RESULTS}: no trainings with ELMo are kept; python experiments/tasks/run.py makes them")

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from statistics import stdev
 
 import numpy as np
@@ -31,6 +32,19 @@ def test_a_spread_is_drawn_where_there_are_several_seeds(figure):
     for _, _, (lines,) in spreads:
         (segment,) = [one for one in lines.get_segments() if len(one)]
         assert np.ptp(segment[:, 1]) == pytest.approx(2 * stdev([0.4, 0.6]))
+
+
+def test_labels_of_neighbours_do_not_run_into_each_other():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = ("with ELMo one unknown penalty", "biLM fine-tuned on the task's text", "layers=all lambda=0.001")
+    figure = Figure(figsize=(1.1 + 1.1 * len(names), 2.8), layout="constrained")  # as draw_mixes has it
+    axes = figure.subplots()
+    plot_mixes(axes, {f"{name}\nat the output": [(0.2, 0.5, 0.3)] for name in names})
+    FigureCanvasAgg(figure).draw()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_the_mix_of_one_training_is_drawn_into_a_file(tmp_path):

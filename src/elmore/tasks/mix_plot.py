@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from statistics import mean, stdev
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from elmore.atomic_files import atomic_write
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 LAYER_COLORS = ("#bbccee", "#4477aa", "#222255", "#aa3377", "#cc6677", "#ccbb44")
 STYLE: dict[Any, Any] = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
 PANEL = (3.6, 2.8)  # inches
+LABEL_WIDTH = 14  # characters; more would run into the label of the next group
 
 
 def draw_mixes(mixes: Mapping[str, Sequence[tuple[float, ...]]], picture: Path) -> None:
@@ -54,8 +56,18 @@ def plot_mixes(axes: "Axes", mixes: Mapping[str, Sequence[tuple[float, ...]]]) -
         )
     for group, own in enumerate(counts):
         axes.hlines(1 / own, group - 0.5, group + 0.5, color="black", linewidth=0.8, linestyle=":")
-    axes.set_xticks(range(len(mixes)), [label.replace(" lambda", "\nlambda") for label in mixes])
+    axes.set_xticks(range(len(mixes)), [wrapped(label) for label in mixes])
     axes.set(ylabel="weight in the mix", ylim=(0, None))
     axes.margins(y=0.25)
     axes.tick_params(axis="x", length=0)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=layers)
+
+
+def wrapped(label: str) -> str:
+    """A label in lines that are no wider than its bars; its own ends of lines stay.
+
+    >>> wrapped("ELMo without GloVe").splitlines()
+    ['ELMo without', 'GloVe']
+    """
+    lines = label.replace(" lambda", "\nlambda").split("\n")
+    return "\n".join(short for line in lines for short in wrap(line, LABEL_WIDTH, break_on_hyphens=False))
