@@ -62,6 +62,18 @@ def test_a_union_trains_all_that_its_comparisons_do(experiment):
     assert together.variants[0].fractions == paper_variants(fractions=(0.01, 0.03, 0.1, 0.3))[0].fractions
 
 
+def test_some_variants_are_trained_with_what_each_is_measured_against(experiment):
+    found, wanted = experiment["comparisons"].COMPARISONS, experiment["run"].wanted
+    for name, only, expected in (
+        ("squad-places", ["where=input"], [WITHOUT, "where=input"]),
+        ("settings-squad", ["with ELMo"], ["without", "with ELMo"]),
+        ("wnut17", ["with ELMo, GloVe fixed"], ["without ELMo, GloVe fixed", "with ELMo, GloVe fixed"]),
+        ("squad-places", ["layers=last"], []),
+    ):
+        assert [one.name for one in wanted(found[name].variants, only)] == expected
+    assert wanted(found["wnut17"].variants, None) == list(found["wnut17"].variants)
+
+
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the task data in ../shared")
 def test_squad_is_cut_by_article_and_mnli_by_halves(experiment, tmp_path):
     cut = experiment["cut_data"].make_cut

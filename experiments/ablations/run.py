@@ -1,13 +1,15 @@
-"""What is each part of the biLM worth? Six models that read the same text, each without one part, on two tasks.
+"""What is each part of the biLM worth? A whole biLM and five that lack one part each, same text, on two tasks.
 
     python experiments/ablations/run.py [prepare] [pretrain] [compare] [--text FOLDER] [--data FOLDER] [--work FOLDER]
-        [--epochs N] [--at-once N] [--jobs N] [--seeds N] [--device DEVICE]
+        [--results FOLDER] [--epochs N] [--at-once N] [--jobs N] [--seeds N] [--device DEVICE] [--workers N]
+        [--set FIELD=VALUE ...]
 
 Without a stage all three are run. `prepare` makes a corpus of some files of the text, `pretrain` trains the six side by
 side, `compare` puts them under a tagger of parts of speech, which has nothing but their vectors, and a classifier of
 sentiment, which has GloVe's too and reads whole sentences alone. What is done is not done again, and a biLM whose
 training was stopped goes on. Writes results/pretraining.json and, for both tasks, the table and a line for each
-training.
+training. For a trial there are --work and --results for folders of its own, and --set model.cell_dim=64 for any field
+of the biLMs' recipe.
 """
 
 import argparse
@@ -16,9 +18,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from elmore.errors import ElmoreError
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
 from elmore.tasks.comparison.variants import WITHOUT, Variant
@@ -30,7 +34,7 @@ STAGES = ("prepare", "pretrain", "compare")
 
 TEXTS = ("wikipedia-01.txt.xz", "government-01.txt.xz", "news-01.txt.xz")
 PREPARATION = ("--vocabulary-size", "30000", "--heldout", "0.01")
-# The smallest published size, trained as elmore-en was; dropout because a small text is read several times.
+# The smallest published size, trained as elmore-en was, but with the recipe's dropout, for there is less text.
 TRAINING = (
     *("--recipe", "small", "--training.batch_size", "512", "--training.precision", "bfloat16"),
     *("--training.learning_rate", "0.003", "--training.warmup_steps", "300", "--training.gradient_clip", "2.5"),
@@ -56,10 +60,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=SHARED / "tasks")
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument(
-        "--recipe", nargs="*", default=[], metavar="FLAG", help="more flags of elmore pretrain, as a.b=1"
-    )
-    parser.add_argument("--epochs", default="6")
+    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change the recipe of all biLMs")
+    parser.add_argument("--epochs", default="6", help="how often each biLM reads the text")
     parser.add_argument("--at-once", type=int, default=len(ABLATIONS), help="trainings of biLMs side by side")
     parser.add_argument("--jobs", type=int, default=1, help="trainings of tasks side by side")
     parser.add_argument("--seeds", type=int, default=3)
@@ -68,6 +70,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.stages) - set(STAGES):
         parser.error(f"there is no stage {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
+    if wrong := [one for one in arguments.set if "=" not in one]:
+        parser.error(f"--set takes FIELD=VALUE, and not {', '.join(wrong)}")
     stages = arguments.stages or STAGES
     if "prepare" in stages and not (arguments.work / "corpus").is_dir():
         prepare(arguments)
@@ -82,51 +86,68 @@ def prepare(arguments: argparse.Namespace) -> None:
     texts = [str(arguments.text / name) for name in TEXTS]
     corpus = str(arguments.work / "corpus")
     arguments.work.mkdir(parents=True, exist_ok=True)
-    subprocess.run(elmore("prepare", *texts, "-o", corpus, *PREPARATION, "--workers", arguments.workers), check=True)
+    command = elmore("prepare", *texts, "-o", corpus, *PREPARATION, "--workers", arguments.workers)
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit("the text was not prepared, for the reason above")
 
 
 def pretrain(arguments: argparse.Namespace) -> None:
-    """Train those that are not trained yet, some at once, and keep what is known of all."""
-    waiting = {name: command_of(name, arguments) for name in ABLATIONS if not model_of(name, arguments).is_dir()}
+    """Train those that are not trained yet, some at once, and keep what is known of each as soon as it is done."""
+    waiting = [name for name in ABLATIONS if not model_of(name, arguments).is_dir()]
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < arguments.at_once:
-                name = next(iter(waiting))
-                log = arguments.work / f"{folder_of(name)}.log"
-                with log.open("ab") as file:
-                    running[name] = subprocess.Popen(waiting.pop(name), stdout=file, stderr=subprocess.STDOUT)
-                print(f"{name}: begins; its log is {log}", flush=True)
-            name, process = next(iter(running.items()))
-            if process.wait():
-                raise SystemExit(f"{name}: failed; see {arguments.work / folder_of(name)}.log")
-            del running[name]
+                name = waiting.pop(0)
+                with log_of(name, arguments).open("ab") as file:
+                    running[name] = subprocess.Popen(command_of(name, arguments), stdout=file, stderr=subprocess.STDOUT)
+                print(f"{name}: begins; its log is {log_of(name, arguments)}", flush=True)
+            name = first_ended(running)
+            if running.pop(name).returncode:
+                lines = log_of(name, arguments).read_text(encoding="utf-8", errors="replace").splitlines()
+                raise SystemExit("\n".join([f"{name}: failed; its log ends with", *lines[-10:]]))
             print(f"{name}: done", flush=True)
+            keep_trained(arguments)
     finally:
         for process in running.values():
             process.terminate()  # which saves, and goes on next time
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    rows = {name: trained(name, arguments) for name in ABLATIONS}
-    (arguments.results / "pretraining.json").write_text(json.dumps(rows, indent=2) + "\n")
+    keep_trained(arguments)
+
+
+def first_ended(running: dict[str, subprocess.Popen[bytes]]) -> str:
+    """Whichever ends first: one that fails is told at once, and makes room for the next."""
+    while True:
+        for name, process in running.items():
+            if process.poll() is not None:
+                return name
+        time.sleep(0.2)
 
 
 def command_of(name: str, arguments: argparse.Namespace) -> list[str]:
     run, corpus = arguments.work / folder_of(name), str(arguments.work / "corpus")
     if (run / "recipe.json").is_file():
-        return elmore("pretrain", corpus, "--resume", str(run), "--quiet")
-    more = [word for flag in arguments.recipe for word in (f"--{flag.split('=')[0]}", flag.split("=", 1)[1])]
+        return elmore("pretrain", corpus, "--resume", str(run))
     device = ["--device", arguments.device] if arguments.device else []
-    flags = [*TRAINING, "--epochs", arguments.epochs, *more, *ABLATIONS[name]]
-    return elmore("pretrain", corpus, "-o", str(run), *flags, "--quiet", *device)
+    return elmore("pretrain", corpus, "-o", str(run), *flags_of(name, arguments), *device)
+
+
+def flags_of(name: str, arguments: argparse.Namespace) -> list[str]:
+    changes = [word for one in arguments.set for word in (f"--{one.split('=')[0]}", one.split("=", 1)[1])]
+    return [*TRAINING, "--epochs", arguments.epochs, *changes, *ABLATIONS[name]]
+
+
+def keep_trained(arguments: argparse.Namespace) -> None:
+    rows = {name: trained(name, arguments) for name in ABLATIONS if model_of(name, arguments).is_dir()}
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    (arguments.results / "pretraining.json").write_text(json.dumps(rows, indent=2) + "\n")
 
 
 def trained(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """What a biLM is, and how it predicts the held-out text."""
     card = json.loads((model_of(name, arguments) / "card.json").read_text())
     training = card["extra"]["training"]
-    flags = (*TRAINING, "--epochs", arguments.epochs, *ABLATIONS[name])
     return {
-        "command": shlex.join(["elmore", "pretrain", "corpus", "-o", folder_of(name), *flags]),
+        "command": shlex.join(["elmore", "pretrain", "corpus", "-o", folder_of(name), *flags_of(name, arguments)]),
         "words_read": training["words_read"],
         "seconds": round(training["seconds"]),
         "perplexity": training["heldout_perplexity"],
@@ -136,7 +157,7 @@ def trained(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def compare_taggers(arguments: argparse.Namespace) -> None:
     variants = [Variant(name=name, changes=chosen(name, arguments), baseline=baseline_of(name)) for name in ABLATIONS]
     files = {part: arguments.data / "pos" / f"en_ewt-ud-{part}.conllu.xz" for part in ("train", "dev", "test")}
-    run_comparison("ewt-upos", "pos", files, arguments, recipe=TAGGER, variants=variants)
+    run_comparison("ewt-upos", "pos", "EWT", files, arguments, recipe=TAGGER, variants=variants)
 
 
 def compare_classifiers(arguments: argparse.Namespace) -> None:
@@ -149,12 +170,13 @@ def compare_classifiers(arguments: argparse.Namespace) -> None:
     ]
     files = {part: arguments.data / "sentiment" / f"sst-{part}.txt.xz" for part in ("train", "dev", "test")}
     recipe = {**CLASSIFIER, "words.vectors": str(arguments.data / CLASSIFIER["words.vectors"])}
-    run_comparison("sst", "sentiment", files, arguments, recipe=recipe, variants=variants)
+    run_comparison("sst", "sentiment", "SST-5", files, arguments, recipe=recipe, variants=variants)
 
 
 def run_comparison(
     name: str,
     task: str,
+    test: str,
     files: dict[str, Path],
     arguments: argparse.Namespace,
     *,
@@ -167,7 +189,7 @@ def run_comparison(
         folder,
         train=files["train"],
         dev=files["dev"],
-        test={name: files["test"]},
+        test={test: files["test"]},
         recipe=recipe,
         variants=variants,
         seeds=arguments.seeds,
@@ -182,6 +204,7 @@ def run_comparison(
         kept.mkdir(parents=True, exist_ok=True)
         for file in (*event.files.values(), folder / "results.jsonl"):
             shutil.copy(file, kept)
+        print(event.files["table"].read_text(encoding="utf-8"), flush=True)
 
 
 def elmore(*words: str) -> list[str]:
@@ -201,9 +224,16 @@ def folder_of(name: str) -> str:
     return name.replace(" ", "-")
 
 
+def log_of(name: str, arguments: argparse.Namespace) -> Path:
+    return Path(arguments.work / f"{folder_of(name)}.log")
+
+
 def model_of(name: str, arguments: argparse.Namespace) -> Path:
     return Path(arguments.work / folder_of(name) / "model")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ElmoreError as error:
+        raise SystemExit(f"run.py: {error}") from None

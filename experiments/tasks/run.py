@@ -1,12 +1,14 @@
 """What is ELMo worth to the tasks? The same models with `elmore-en` and without it.
 
-    python experiments/tasks/run.py [NAME ...] [--data FOLDER] [--work FOLDER] [--jobs N] [--device DEVICE] [--seeds N]
+    python experiments/tasks/run.py [NAME ...] [--data FOLDER] [--work FOLDER] [--results FOLDER] [--jobs N]
+        [--device DEVICE] [--seeds N] [--only VARIANT ...] [--set FIELD=VALUE ...] [--no-tables]
 
 Every NAME is a comparison as `elmore compare` makes them; without any, all are run. They can be stopped and go on where
 they were. Of each, results/NAME keeps the table and the plots, and a line for every training with the command that
 trains the same model; the tables of one data set, such as snli and snli-layers, share their trainings, whose lines are
-kept with the first. --only trains these variants alone, for now, and what they are measured against. For a trial there
-are --work and --results for folders of its own, and --set training.epochs=2 for any field of the recipe.
+kept with the first. --only trains these variants alone, for now, and what they are measured against: tables that are
+written then have no other rows. For a trial there are --work and --results for folders of its own, and
+--set training.epochs=2 for any field of the recipe.
 """
 
 import argparse
@@ -19,9 +21,10 @@ from comparison_parts import CUTS, Comparison
 from comparisons import COMPARISONS
 from cut_data import make_cut
 
+from elmore.errors import ElmoreError
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
-from elmore.tasks.comparison.variants import WITHOUT, Variant
+from elmore.tasks.comparison.variants import Variant
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path("../shared/data/tasks")  # from the root of the repository
@@ -34,24 +37,32 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
     parser.add_argument("--device")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each variant")
     parser.add_argument("--only", nargs="*", metavar="VARIANT", help="train these variants alone, for now")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change the recipes of all")
     parser.add_argument("--no-tables", action="store_true", help="train, and leave the tables for another time")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in COMPARISONS]:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
+    chosen = {name: COMPARISONS[name] for name in arguments.names or COMPARISONS}
+    variants = {one.name for comparison in chosen.values() for one in comparison.variants}
+    if unknown := [name for name in arguments.only or () if name not in variants]:
+        parser.error(f"no comparison has a variant {', '.join(unknown)}; there are {', '.join(sorted(variants))}")
+    if wrong := [one for one in arguments.set if "=" not in one]:
+        parser.error(f"--set takes FIELD=VALUE, and not {', '.join(wrong)}")
     together: dict[str, list[str]] = {}
-    for name in arguments.names or COMPARISONS:
-        together.setdefault(COMPARISONS[name].trained_in or name, []).append(name)
+    for name, comparison in chosen.items():
+        if not wanted(comparison.variants, arguments.only):
+            continue
+        together.setdefault(comparison.trained_in or name, []).append(name)
     for folder, names in together.items():
         # All trainings at once first, so that the last ones of one table do not wait for those of the next.
         if len(names) > 1 or arguments.no_tables:
-            run(folder, union([COMPARISONS[name] for name in names]), arguments)
+            run(folder, union([chosen[name] for name in names]), arguments)
         for name in names if not arguments.no_tables else ():
-            if report := run(folder, COMPARISONS[name], arguments):
+            if report := run(folder, chosen[name], arguments):
                 keep(report, arguments.results / name, arguments.results / folder)
 
 
@@ -75,7 +86,6 @@ def run(folder: str, comparison: Comparison, arguments: argparse.Namespace) -> R
     changes = {**comparison.changes, **dict(one.split("=", 1) for one in arguments.set)}
     changes["words.vectors"] = "none" if comparison.vectors == "none" else str(path(comparison.vectors))
     train = [comparison.train] if isinstance(comparison.train, str) else comparison.train
-    only = (WITHOUT, *arguments.only) if arguments.only else [one.name for one in comparison.variants]
     events = compare(
         comparison.task,
         arguments.work / folder,
@@ -83,7 +93,7 @@ def run(folder: str, comparison: Comparison, arguments: argparse.Namespace) -> R
         dev=path(comparison.dev),
         test={test: path(file) for test, file in comparison.tests.items()},
         recipe=changes,
-        variants=[one for one in comparison.variants if one.name in only],
+        variants=wanted(comparison.variants, arguments.only),
         seeds=arguments.seeds,
         jobs=arguments.jobs,
         keep_models=comparison.keep_models,
@@ -93,6 +103,12 @@ def run(folder: str, comparison: Comparison, arguments: argparse.Namespace) -> R
     for event in events:
         print(f"{folder}: {event}", flush=True)
     return event if isinstance(event, Reported) else None
+
+
+def wanted(variants: Sequence[Variant], only: Sequence[str] | None) -> list[Variant]:
+    """Those of these names and what they are measured against; without names, all."""
+    names = {name for one in variants if one.name in only for name in (one.name, one.baseline)} if only else set()
+    return [one for one in variants if not only or one.name in names]
 
 
 def keep(report: Reported, tables: Path, trainings: Path) -> None:
@@ -105,4 +121,7 @@ def keep(report: Reported, tables: Path, trainings: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ElmoreError as error:
+        raise SystemExit(f"run.py: {error}") from None
