@@ -74,6 +74,22 @@ def test_some_variants_are_trained_with_what_each_is_measured_against(experiment
     assert wanted(found["wnut17"].variants, None) == list(found["wnut17"].variants)
 
 
+def test_lines_of_trainings_that_were_made_elsewhere_stay(experiment, tmp_path):
+    def line(seed, dev, *, data="here", rate=0.1):
+        command = f"elmore train srl --train {data}/train.conll --training.learning_rate {rate} --training.seed {seed}"
+        facts = {"variant": WITH, "fraction": 1.0, "seed": seed, "dev": dev, "command": f"{command} -o seed-{seed}"}
+        return json.dumps(facts) + "\n"
+
+    made, kept = tmp_path / "made.jsonl", tmp_path / "kept.jsonl"
+    kept.write_text(line(1, 50.0) + line(2, 51.0))
+    made.write_text(line(2, 52.0, data="there") + line(3, 53.0, data="there"))
+    experiment["run"].keep_lines(made, kept)
+    assert kept.read_text() == line(1, 50.0) + line(2, 52.0, data="there") + line(3, 53.0, data="there")
+    made.write_text(line(1, 54.0, rate=0.2))  # which those of the other rate cannot stand beside
+    experiment["run"].keep_lines(made, kept)
+    assert kept.read_text() == made.read_text()
+
+
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the task data in ../shared")
 def test_squad_is_cut_by_article_and_mnli_by_halves(experiment, tmp_path):
     cut = experiment["cut_data"].make_cut

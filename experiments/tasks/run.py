@@ -12,15 +12,20 @@ written then have no other rows. For a trial there are --work and --results for 
 """
 
 import argparse
+import json
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from comparison_parts import CUTS, Comparison
 from comparisons import COMPARISONS
 from cut_data import make_cut
 
+from elmore.atomic_files import atomic_write
 from elmore.errors import ElmoreError
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
@@ -117,7 +122,36 @@ def keep(report: Reported, tables: Path, trainings: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for file in report.files.values():
         shutil.copy(file, tables)
-    shutil.copy(report.files["table"].parent / "results.jsonl", trainings)
+    keep_lines(report.files["table"].parent / "results.jsonl", trainings / "results.jsonl")
+
+
+def keep_lines(made: Path, kept: Path) -> None:
+    """Put the lines of trainings among those that are kept, so that tables made elsewhere lose none of theirs.
+
+    If a variant was trained by another recipe, or on other data, then all that was kept is out of date.
+    """
+    new, old = ([json.loads(line) for line in read_lines(path)] for path in (made, kept))
+    trained_by = {line["variant"]: recipe_of(line) for line in new}
+    if changed := [line for line in old if trained_by.get(line["variant"], recipe_of(line)) != recipe_of(line)]:
+        print(f"{kept}: {changed[0]['variant']!r} was trained otherwise before; the lines of then are dropped")
+        old = []
+    lines = {(line["variant"], line["fraction"], line["seed"]): line for line in (*old, *new)}
+    with atomic_write(kept) as unfinished:
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines.values())
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def read_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
+def recipe_of(line: Mapping[str, Any]) -> list[str]:
+    """The command of a training without what differs between seeds, shares of the data, and folders of the data."""
+    words = shlex.split(line["command"])
+    own = ("-o", "--training.seed", "--training.fraction")
+    return [
+        f"{flag} {Path(value).name}" for flag, value in pairwise(words) if flag.startswith("--") and flag not in own
+    ]
 
 
 if __name__ == "__main__":
