@@ -20,7 +20,8 @@ def pretraining() -> str:
         ]
         for name, row in found.items()
     ]
-    return table(["biLM", "million words read", "seconds, side by side", *WAYS], cells) if cells else ""
+    head = ["biLM", "million words read", "seconds, side by side", *(f"perplexity, {way}" for way in WAYS)]
+    return table(head, cells) if cells else ""
 
 
 def comparison(name: str) -> str:

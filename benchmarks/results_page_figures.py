@@ -43,6 +43,7 @@ TEST_SETS = (
     TestSet("ewt-upos", "EWT"),
     TestSet("ewt-xpos", "EWT"),
 )
+TAGS = {"ewt-upos": "EWT, universal tags", "ewt-xpos": "EWT, Penn-style tags"}  # of one test set
 TASKS = {"SQuAD": "squad", "SNLI": "snli", "SRL": "srl"}  # of the paper's tables 2 and 3
 COREFERENCE = {"litbank": "LitBank, fold 0", "ontogum": "OntoGUM"}
 
@@ -119,7 +120,7 @@ def error_reductions() -> str:
         reduction = 100 * gain["error_reduction"]
         cells.append(
             [
-                one.test if one.comparison not in ("ewt-upos", "ewt-xpos") else one.comparison,
+                TAGS.get(one.comparison, one.test),
                 str(len(with_elmo["seeds"])),
                 score(without["tests"][one.test]),
                 score(with_elmo["tests"][one.test]),
@@ -134,7 +135,7 @@ def error_reductions() -> str:
                 else f"short by {reported.error_reduction - reduction:.1f}",
             ]
         )
-    head = ["test set", "seeds", WITHOUT, WITH, "gain", "interval", "error reduction", "the paper", "reached"]
+    head = ["test set", "seeds", WITHOUT, WITH, "gain", "interval", "error reduction", "in the paper", "as large here"]
     return shown(head, cells)
 
 
@@ -149,7 +150,9 @@ def dev_scores(suffix: str, variants: Sequence[str], reported: Mapping[str, Mapp
             row = row_of(f"{name}-{suffix}", variant)
             line += [score(row["dev"]) if row else "", *([str(reported[task].get(variant, ""))] if reported else [])]
         cells.append(line)
-    return table(["dev", *(cell for task in TASKS for cell in (task, *(["the paper"] if reported else [])))], cells)
+    return table(
+        ["dev score", *(cell for task in TASKS for cell in (task, *(["the paper"] if reported else [])))], cells
+    )
 
 
 def layers() -> str:
@@ -203,7 +206,7 @@ def perplexities() -> str:
         ]
         for name, row in read(FINE_TUNING).items()
     ]
-    return shown(["dev text", "before", "after", "the paper, before", "after", "its set"], cells)
+    return shown(["dev text", "before", "after", "the paper, before", "the paper, after", "the paper's text"], cells)
 
 
 def fine_tuned() -> str:
@@ -214,7 +217,7 @@ def fine_tuned() -> str:
         if frozen and tuned:
             tests = (score(row["tests"][next(iter(row["tests"]))]) for row in (frozen, tuned))
             cells.append([label, score(frozen["dev"]), score(tuned["dev"]), *tests])
-    return shown(["", "dev, frozen", "dev, fine-tuned", "test, frozen", "test, fine-tuned"], cells)
+    return shown(["data", "dev, frozen", "dev, fine-tuned", "test, frozen", "test, fine-tuned"], cells)
 
 
 def epochs() -> str:
@@ -235,7 +238,8 @@ def epochs() -> str:
                 "" if reported is None else f"{reported[0]}, passed after {reported[1]}",
             ]
         )
-    return shown(["", f"best epoch {WITHOUT}", "of", f"passed {WITH} after", "the paper"], cells)
+    head = ["comparison", f"best epoch {WITHOUT}", "epochs trained", f"passed {WITH} after epoch", "in the paper"]
+    return shown(head, cells)
 
 
 def mixes() -> str:
@@ -249,7 +253,7 @@ def mixes() -> str:
             cells.append([name, place, *(f"{mean(own):.3f}" for own in weights), f"{scale:.3f}"])
     path = RESULTS / "mixes.png"
     drawn = f"\n\n![mixes](../{path.relative_to(RESULTS.parents[2]).as_posix()})" if path.is_file() else ""
-    return shown(["", "place", "h0", "h1", "h2", "gamma"], cells, texts=2) + (drawn if cells else "")
+    return shown(["comparison", "place", "h0", "h1", "h2", "gamma"], cells, texts=2) + (drawn if cells else "")
 
 
 def coreference() -> str:
@@ -270,7 +274,16 @@ def coreference() -> str:
                     *(f"{mean(part[kind] for part in parts):.2f}" for kind in kinds),
                 ]
             )
-    head = ["", "", "CoNLL F1", "interval", "MUC", "B-cubed", "CEAF-e", "CoNLL F1 with clusters of one mention"]
+    head = [
+        "test set",
+        "model",
+        "CoNLL F1",
+        "interval",
+        "MUC",
+        "B-cubed",
+        "CEAF-e",
+        "CoNLL F1 with clusters of one mention",
+    ]
     return shown(head, cells, texts=2)
 
 
@@ -282,7 +295,7 @@ def answers() -> str:
             if row is not None:
                 exact = mean(line["tests"][test]["parts"]["exact_match"] for line in found)
                 cells.append([test, variant, score(row["tests"][test]), f"{exact:.2f}"])
-    return shown(["", "", "F1", "exact match"], cells, texts=2)
+    return shown(["test set", "model", "F1", "exact match"], cells, texts=2)
 
 
 def published() -> str:
@@ -292,9 +305,15 @@ def published() -> str:
     for one in paper.PUBLISHED:
         row = ours[one.test]
         cells.append(
-            [one.test, one.model, one.trained_on, str(one.score), score(row["tests"][one.test]) if row else ""]
+            [
+                one.test,
+                one.model,
+                one.trained_on or "not looked up",
+                str(one.score),
+                score(row["tests"][one.test]) if row else "",
+            ]
         )
-    return table(["test set", "model", "trained on", "published", "elmore-en"], cells, texts=3)
+    return table(["test set", "model", "trained on", "published", "here, with ELMo"], cells, texts=3)
 
 
 def senses() -> str:
@@ -310,4 +329,4 @@ def tags() -> str:
         cells.append(
             [layer, *(score(row["tests"]["EWT"]) if row else "" for row in found), str(paper.POS.get(layer, ""))]
         )
-    return table(["accuracy", "EWT, universal tags", "EWT, Penn-style tags", "the paper, Penn Treebank"], cells)
+    return table(["accuracy", *TAGS.values(), "the paper, Penn Treebank"], cells)
