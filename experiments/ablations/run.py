@@ -16,6 +16,7 @@ import argparse
 import json
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -104,13 +105,16 @@ def pretrain(arguments: argparse.Namespace) -> None:
                 print(f"{name}: begins; its log is {log_of(name, arguments)}", flush=True)
             name = first_ended(running)
             if running.pop(name).returncode:
+                for process in running.values():
+                    process.send_signal(signal.SIGINT)
                 lines = log_of(name, arguments).read_text(encoding="utf-8", errors="replace").splitlines()
                 raise SystemExit("\n".join([f"{name}: failed; its log ends with", *lines[-10:]]))
             print(f"{name}: done", flush=True)
             keep_trained(arguments)
     finally:
+        # Ctrl-C reaches them too. A training that is interrupted saves, and goes on next time.
         for process in running.values():
-            process.terminate()  # which saves, and goes on next time
+            process.wait()
     keep_trained(arguments)
 
 
@@ -237,3 +241,5 @@ if __name__ == "__main__":
         main()
     except ElmoreError as error:
         raise SystemExit(f"run.py: {error}") from None
+    except KeyboardInterrupt:
+        raise SystemExit("stopped; the same command goes on") from None
