@@ -102,6 +102,7 @@ def second_half() -> list[str]:
     """Of entailment, roles, coreference and answers, in the order of the same page."""
     return [
         error_reduction("snli", "SNLI"),
+        error_reduction("mnli", "MultiNLI"),
         error_reduction("srl", "PropBank on EWT"),
         error_reduction("litbank", "LitBank, fold 0"),
         error_reduction("ontogum", "OntoGUM"),
