@@ -121,11 +121,21 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
 
 
 @pytest.mark.filterwarnings("default")
-def test_what_is_advised_about_wrapped_lines_can_be_done(predicted):
+def test_wrapped_lines_are_named_and_what_is_advised_about_them_can_be_done(predicted, tmp_path):
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     ended = predicted("coref", "\n".join(lines))
-    assert ended.err.startswith("elmore: warning: the text: its lines look hard-wrapped, so they are read as one par")
-    assert ended.err.endswith("; if that is wrong, write each paragraph in one line, with a blank line behind it\n")
+    told = "its lines look hard-wrapped, so they are read as one paragraph up to a blank line; if that is wrong, "
+    told += "write each paragraph in one line, with a blank line behind it\n"
+    assert ended.err == f"elmore: warning: standard input: {told}"
+    files = [tmp_path / f"{number}.txt" for number in range(2)]
+    for file in files:
+        file.write_text("\n".join(lines))
+    ended = predicted("coref", "", *files)
+    assert ended.err == "".join(f"elmore: warning: {file}: {told}" for file in files)
+    context = json.dumps({"context": "\n".join(lines), "questions": ["Who?"]})
+    assert predicted("squad", f"{LINES['squad']}\n{context}\n").err.startswith(
+        "elmore: warning: standard input, line 2: its lines look hard-wrapped"
+    )
     apart = predicted("coref", "\n\n".join(lines), "--json")
     assert (apart.err, len(json.loads(apart.out)["sentences"])) == ("", len(lines))
 

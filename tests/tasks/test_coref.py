@@ -107,7 +107,7 @@ def test_a_document_that_is_too_long_is_read_in_parts_and_that_is_said():
 
 def test_long_raw_text_is_read_in_parts_too(model, monkeypatch):
     monkeypatch.setattr("elmore.tasks.coref.LONGEST_DOCUMENT", 9)
-    with pytest.warns(InputWarning, match="the text: has 12 words, and is read in 2 parts"):
+    with pytest.warns(InputWarning, match="^text 1: has 12 words, and is read in 2 parts"):
         [result] = model.predict([TEXT])
     assert result.sentences == (4, 5, 3)
     assert all(TEXT[one.start : one.end] == one.text for cluster in result.clusters for one in cluster)

@@ -93,7 +93,7 @@ class CorefExample(NamedTuple):
     sentences: Sequence[Sequence[str]]
     mentions: Sequence[Mention] = ()  # by tokens of this part
     offsets: Sequence[tuple[int, int]] = ()  # of raw text: the characters of each token
-    document: str = ""  # file and line
+    document: str = ""  # file and line; of raw text, what it is called
     name: str = "text"  # of the document, and of the part of it that was annotated by itself
     part: str = "000"
     first: int = 0  # tokens of the document before this part
@@ -240,7 +240,7 @@ def in_parts(document: CorefExample, *, longest: int | None = None) -> list[Core
         words += length
     stops = [*borders[1:], len(lengths)]
     warnings.warn(
-        f"{document.document or 'the text'}: has {sum(lengths):,} words, and is read in {len(stops)} parts of up to "
+        f"{document.document}: has {sum(lengths):,} words, and is read in {len(stops)} parts of up to "
         f"{longest:,}; no cluster reaches from one to another",
         InputWarning,
         stacklevel=3,
@@ -349,7 +349,7 @@ def parse(text: str, cutter: TextCutter) -> list[CorefExample]:
     if not sentences:
         return []
     places = [place for one in sentences for place in one.offsets]
-    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places))
+    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places, document=cutter.name))
 
 
 def result(

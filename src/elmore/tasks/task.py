@@ -98,6 +98,10 @@ class FittedModel(Predictor[E, P]):
 class TextCutter(Protocol):
     """Cuts raw text as a task's data is cut; `predict` reads text through it."""
 
+    @property
+    def name(self) -> str:
+        """What warnings call the text: where it is from."""
+
     def sentences(self, text: str) -> list["CutSentence"]:
         """The sentences of a text, as tokens with their places in it."""
 

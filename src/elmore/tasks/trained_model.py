@@ -66,7 +66,7 @@ class TrainedModel(Generic[E, P]):
         return self.predict_placed(PlacedText(f"text {number}", text) for number, text in enumerate(texts, start=1))
 
     def predict_placed(self, texts: Iterable[PlacedText]) -> Iterator[Any]:
-        """As `predict_iter`; a text that cannot be read is named by its place."""
+        """As `predict_iter`; a text that cannot be read, or looks odd, is named by its place."""
         group: list[PlacedText] = []
         for placed in texts:
             group.append(placed)
@@ -76,9 +76,9 @@ class TrainedModel(Generic[E, P]):
         yield from self._predict_group(group)
 
     def _predict_group(self, texts: Sequence[PlacedText]) -> Iterator[Any]:
-        cutter = StyledTextCutter(self.card.token_style)
         parsed: list[list[E]] = []
         for place, text in texts:
+            cutter = StyledTextCutter(self.card.token_style, name=place)
             with error_context(place):
                 parsed.append(self.task.parse(text, cutter))
         found = iter(self.predict_examples([example for examples in parsed for example in examples]))
