@@ -7,7 +7,7 @@ import torch
 
 import small_tasks
 from elmore.errors import InputError, InputWarning
-from elmore.tasks import batch_maker
+from elmore.tasks import batch_maker, role_labeling
 from elmore.tasks.comparison.preparation import read_data
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.metrics.score import Counts
@@ -148,6 +148,24 @@ def test_the_bilm_reads_a_sentence_once_however_many_predicates_it_has(model, mo
     )
     assert model.predict_examples(examples) == expected
     assert sorted(read) == sorted(sentences)
+
+
+def test_however_many_predicates_a_sentence_has_few_are_labelled_at_once(model, monkeypatch):
+    labeler, tokens = model.assembled.model, ["sleeps"] * 10
+    predicates = list(range(len(tokens)))
+    given = model.predict_examples([RoleExample(tokens, one, predicates) for one in predicates])
+    read = []
+    forward = labeler.encoder.forward
+    monkeypatch.setattr(labeler.encoder, "forward", lambda x, lengths: read.append(len(x)) or forward(x, lengths))
+    # The tagger takes every token for a predicate.
+    always = torch.nn.Parameter(torch.tensor([0.0, 1e6]), requires_grad=False)
+    monkeypatch.setitem(labeler.predicate_tagger.emissions._parameters, "bias", always)
+    monkeypatch.setattr(role_labeling, "TOKENS_OF_FRAMES", 39)
+    [roles] = model.predict_examples([RoleExample(tokens)])
+    assert roles.frames == [frame for one in given for frame in one.frames]
+    assert read == [3, 3, 3, 1]
+    monkeypatch.setattr(role_labeling, "TOKENS_OF_FRAMES", 1)
+    assert model.predict_examples([RoleExample(tokens)])[0] == roles
 
 
 @pytest.mark.parametrize("token", [-1, 5])
