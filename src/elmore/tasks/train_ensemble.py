@@ -68,7 +68,14 @@ def _events(
         yield Told(f"{member.name}, {number + 1} of {len(members)}")
         run = RunFolder(member)
         own = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
-        asked = replace(request, folder=run, recipe=None if run.is_begun else own, resume=run.is_begun, cache=cache)
+        asked = replace(
+            request,
+            folder=run,
+            recipe=None if run.is_begun else own,
+            resume=run.is_begun,
+            cache=cache,
+            is_member=True,
+        )
         for event in training_events(asked, device, stop_asked):
             # Only now, so that data that cannot be learnt from leaves nothing behind.
             if run.is_begun and not ensemble_members(place):

@@ -25,7 +25,7 @@ from elmore.tasks.model_folder import TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Dataset, FittedModel, Task, token_sequences
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, token_sequences
 from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
@@ -80,6 +80,7 @@ class TrainingRequest:
     recipe: TaskRecipe | Mapping[str, Any] | str | Path | None
     resume: bool
     cache: Path | None
+    is_member: bool = False  # of several that will decide together
 
     @classmethod
     def of(
@@ -142,6 +143,8 @@ def training_events(request: TrainingRequest, device: torch.device, stop_asked: 
     assembled = new_model(
         task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
     )
+    if request.is_member and isinstance(assembled.model, FittedModel):
+        raise InputError(f"the model of {task.name} by this task.method {DECIDES_ALONE}")
     # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
     request.folder.write(stored)
     yield _opened(assembled, train, dev, examples=len(examples))

@@ -23,7 +23,7 @@ from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import RequiredBilm, StoredTaskModel, TaskModelCard, member_folders, read_task_model
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Dataset, Task
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task
 from elmore.tasks.text_cutter import StyledTextCutter
 
 E = TypeVar("E")
@@ -208,6 +208,9 @@ def _check_goes_with(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any
         own, theirs = (getattr(one.assembled.recipe.task, field) for one in (model, first))
         if own != theirs:
             raise InputError(f"has task.{field} {own}, and {name} {theirs}; their scores cannot be put together")
+    for one, called in ((model, "the model"), (first, f"the model {name} beside it")):
+        if isinstance(one.assembled.model, FittedModel):
+            raise InputError(f"{called} {DECIDES_ALONE}")
 
 
 def stored_model(
