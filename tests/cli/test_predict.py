@@ -252,6 +252,13 @@ def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(el
     ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", "--device", "cpu")
     assert (ended.code, ended.err) == (0, "")
     assert set(json.loads(ended.out)) == {"0-0", "0-1", "1-0", "1-1"}
+    for option, told in (
+        ("--json", "--json and --official were both given"),
+        ("--errors=replace", "--errors is for raw"),
+    ):
+        ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", option)
+        assert (ended.code, ended.out) == (1, "")
+        assert ended.err.startswith(f"elmore: {told}")
     ended = elmore("predict", models["ner"], models["ner"].parent / "names.conll", "--official", "--device", "cpu")
     assert ended.code == 1
     assert ended.err == "elmore: the task ner has no official form of predictions; take --json\n"

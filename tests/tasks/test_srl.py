@@ -189,7 +189,7 @@ def test_a_predicate_outside_of_its_sentence_is_refused(model, token):
             "line 2, column 12: ARG0 begins and does not end in its sentence",
         ),
         ([("He", "-", "(ARG0*)"), ("fell", "fall", "*")], "line 3: the arguments of 'fell' .column 12. have no V"),
-        ([("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")], "line 2: has 1 columns of arguments, and 0 predicates"),
+        ([("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")], "line 2: has 1 column of arguments, and 0 predicates"),
     ],
 )
 def test_arguments_that_cannot_be_are_named_and_leave_no_run_behind(rows, told, data, tmp_path):
@@ -284,6 +284,22 @@ def test_the_official_file_has_the_given_predicates_and_reads_as_the_key_does(mo
             int(tag.startswith("B-") and tag != "B-V") or int(place == example.predicate)
             for place, tag in enumerate(tags)
         ]
+
+
+def test_predicates_that_nobody_has_labelled_are_labelled_and_never_scored_or_learnt(model, data, tmp_path):
+    unlabelled, labelled = tmp_path / "test.conll", data.read_text().splitlines()
+    rows = [[*row[:11], row[-1]] if len(row := line.split("\t")) > 12 else [line] for line in labelled]
+    unlabelled.write_text("".join("\t".join(row) + "\n" for row in rows))
+    assert all(len(row) in (1, 12) for row in rows)
+    assert model.official_predictions(unlabelled) == model.official_predictions(data)
+    told = r"test\.conll, line 3: the predicate 'gave' has no column of arguments to "
+    with pytest.raises(InputError, match=f"{told}score by; for predictions alone take elmore predict --official"):
+        model.evaluate(unlabelled)
+    for train_file, dev in ((unlabelled, data), (data, unlabelled)):
+        verb = "learn from" if train_file == unlabelled else "score by"
+        with pytest.raises(InputError, match=f"{told}{verb}"):
+            list(train("srl", tmp_path / "run", train=train_file, dev=dev, device="cpu"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_data_without_predicates_is_refused_where_it_would_be_scored(model, tmp_path):

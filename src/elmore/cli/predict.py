@@ -15,7 +15,7 @@ from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
 from elmore.errors import InputError
-from elmore.text_files import DecodingErrors, name_of, read_lines
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 if TYPE_CHECKING:
     from elmore.tasks.trained_model import PlacedText
@@ -58,6 +58,10 @@ def predict(
     """
     from elmore.tasks.trained_model import load
 
+    if official and as_json:
+        raise InputError("--json and --official were both given; take one, the official form is the scorer's")
+    if official and errors != DEFAULT_ERRORS:
+        raise InputError("--errors is for raw text, and files of data must be UTF-8; convert them, or leave it out")
     models, data = models_and_files(model, files)
     loaded = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
