@@ -99,6 +99,17 @@ def test_the_command_line_says_what_python_says(task, predicted, models):
     assert predicted(task, f"{LINES[task]}\n").out == f"{result}\n"
 
 
+def test_a_line_is_printed_for_a_text_or_a_question_whatever_line_ends_they_hold(predicted):
+    pair = json.dumps({"premise": "A man\tplays\r\na guitar.", "hypothesis": "Nobody\nplays."})
+    [line] = predicted("entailment", pair).out.splitlines()
+    assert line.split("\t")[2:] == ["A man plays  a guitar.", "Nobody plays."]
+    asked = json.dumps({"context": "In\nParis,\tMary\nmet\tJohn.", "questions": ["Who\nmet\tJohn?", "Where?"]})
+    lines = [line.split("\t") for line in predicted("squad", asked).out.splitlines()]
+    assert [(len(cells), cells[-1]) for cells in lines] == [(3, "Who met John?"), (3, "Where?")]
+    [line] = predicted("classify", "so\tbad\n").out.splitlines()
+    assert line.split("\t")[2:] == ["so bad"]
+
+
 def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predicted, tmp_path):
     texts = ["John saw Mary.\nShe likes his dog.\n", "Paris is old. Mary likes it."]
     results = load(models["coref"], device="cpu").predict(texts)

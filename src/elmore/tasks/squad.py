@@ -38,6 +38,7 @@ from elmore.tasks.paragraph_questions import (
 )
 from elmore.tasks.readers.squad_json import SquadQuestion, read_squad
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -107,7 +108,7 @@ class AnsweredQuestions:
     answers: tuple[Answer, ...]
 
     def __str__(self) -> str:
-        return "\n".join(f"{answer.text}\t{answer.probability:.3f}\t{answer.question}" for answer in self.answers)
+        return "\n".join(tab_separated(one.text, f"{one.probability:.3f}", one.question) for one in self.answers)
 
 
 class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
