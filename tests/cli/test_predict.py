@@ -132,6 +132,16 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
 
 
 @pytest.mark.filterwarnings("default")
+def test_a_file_without_text_among_documents_is_named(predicted, tmp_path):
+    files = [tmp_path / name for name in ("one.txt", "two.txt")]
+    for file, text in zip(files, (" \n", "John slept."), strict=True):
+        file.write_text(text)
+    ended = predicted("coref", "", *files, "--json")
+    assert ended.err == f"elmore: warning: {files[0]}: holds no text, and is left out\n"
+    assert [json.loads(line)["name"] for line in ended.out.splitlines()] == [str(files[1])]
+
+
+@pytest.mark.filterwarnings("default")
 def test_wrapped_lines_are_named_and_what_is_advised_about_them_can_be_done(predicted, tmp_path):
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     ended = predicted("coref", "\n".join(lines))
