@@ -249,10 +249,19 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
         raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
-    with error_context(folder.recipe):
-        stored = read_fields(request.task.recipe, folder.read().recipe, error=FormatError)
+    stored = stored_recipe(request.task, folder)
     check_same_recipe(request, stored)
     return stored
+
+
+def stored_recipe(task: Task[Any, Any], folder: RunFolder) -> TaskRecipe:
+    """The recipe of a run that is to go on; that of another task is refused."""
+    run = folder.read()
+    # First of all: of another task's recipe there would be odd things to say.
+    if (begun := run.provenance.get("task")) != task.name:
+        raise InputError(f"{folder.path}: holds a run of the task {begun}, not {task.name}")
+    with error_context(folder.recipe):
+        return read_fields(task.recipe, run.recipe, error=FormatError)
 
 
 def check_same_recipe(request: TrainingRequest, stored: TaskRecipe) -> None:
@@ -294,8 +303,6 @@ def _digest(data: Dataset[Any]) -> str:
 
 def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
     known = folder.read().provenance
-    if known.get("task") != provenance["task"]:
-        raise InputError(f"{folder.path}: holds a run of the task {known.get('task')}, not {provenance['task']}")
     for part in ("train", "dev"):
         if known.get(part) != provenance[part]:
             raise InputError(
