@@ -117,6 +117,13 @@ def test_an_argument_that_goes_on_keeps_its_label_and_a_text_without_predicates_
     assert str(none) == "In\t-\nParis\t-\n.\t-\n"
 
 
+def test_what_has_no_words_is_no_sentence(model):
+    [result, without] = model.predict(["Mary sleeps. \u200b\n\u00ad\nMary sleeps.", "\u200b"])
+    assert result.sentences == (3, 3)
+    assert str(result).count("\n\n") == 1
+    assert (without.sentences, str(without)) == ((), "")
+
+
 def test_predictions_are_the_same_alone_and_in_a_batch(model):
     texts = ["John gave Mary a book.", "Mary sleeps in Paris. John gave Paris a book that slept.", "", "Hm"] * 10
     assert model.predict(texts) == [model.predict([text])[0] for text in texts]

@@ -233,7 +233,7 @@ def _rows(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def parse(text: str, cutter: TextCutter) -> list[RoleExample]:
-    return [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text)]
+    return [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text) if cut.tokens]
 
 
 def result(

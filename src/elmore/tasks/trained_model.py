@@ -80,6 +80,11 @@ class TrainedModel(Generic[E, P]):
         for place, text in texts:
             cutter = StyledTextCutter(self.card.token_style, name=place)
             with error_context(place):
+                if not isinstance(text, str):
+                    raise InputError(
+                        f"a text is to be a string, and this is a {type(text).__name__}; what has several parts, as a "
+                        "pair or a paragraph with questions, comes as a string of JSON"
+                    )
                 parsed.append(self.task.parse(text, cutter))
         found = iter(self.predict_examples([example for examples in parsed for example in examples]))
         for (place, text), examples in zip(texts, parsed, strict=True):
