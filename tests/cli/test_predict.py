@@ -99,6 +99,17 @@ def test_the_command_line_says_what_python_says(task, predicted, models):
     assert predicted(task, f"{LINES[task]}\n").out == f"{result}\n"
 
 
+def test_a_line_is_printed_for_a_text_or_a_question_whatever_line_ends_they_hold(predicted):
+    pair = json.dumps({"premise": "A man\tplays\r\na guitar.", "hypothesis": "Nobody\nplays."})
+    [line] = predicted("entailment", pair).out.splitlines()
+    assert line.split("\t")[2:] == ["A man plays  a guitar.", "Nobody plays."]
+    asked = json.dumps({"context": "In\nParis,\tMary\nmet\tJohn.", "questions": ["Who\nmet\tJohn?", "Where?"]})
+    lines = [line.split("\t") for line in predicted("squad", asked).out.splitlines()]
+    assert [(len(cells), cells[-1]) for cells in lines] == [(3, "Who met John?"), (3, "Where?")]
+    [line] = predicted("classify", "so\tbad\n").out.splitlines()
+    assert line.split("\t")[2:] == ["so bad"]
+
+
 def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predicted, tmp_path):
     texts = ["John saw Mary.\nShe likes his dog.\n", "Paris is old. Mary likes it."]
     results = load(models["coref"], device="cpu").predict(texts)
@@ -121,11 +132,31 @@ def test_a_file_is_a_document_where_a_task_reads_documents(elmore, models, predi
 
 
 @pytest.mark.filterwarnings("default")
-def test_what_is_advised_about_wrapped_lines_can_be_done(predicted):
+def test_a_file_without_text_among_documents_is_named(predicted, tmp_path):
+    files = [tmp_path / name for name in ("one.txt", "two.txt")]
+    for file, text in zip(files, (" \n", "John slept."), strict=True):
+        file.write_text(text)
+    ended = predicted("coref", "", *files, "--json")
+    assert ended.err == f"elmore: warning: {files[0]}: holds no text, and is left out\n"
+    assert [json.loads(line)["name"] for line in ended.out.splitlines()] == [str(files[1])]
+
+
+@pytest.mark.filterwarnings("default")
+def test_wrapped_lines_are_named_and_what_is_advised_about_them_can_be_done(predicted, tmp_path):
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     ended = predicted("coref", "\n".join(lines))
-    assert ended.err.startswith("elmore: warning: the text: its lines look hard-wrapped, so they are read as one par")
-    assert ended.err.endswith("; if that is wrong, write each paragraph in one line, with a blank line behind it\n")
+    told = "its lines look hard-wrapped, so they are read as one paragraph up to a blank line; if that is wrong, "
+    told += "write each paragraph in one line, with a blank line behind it\n"
+    assert ended.err == f"elmore: warning: standard input: {told}"
+    files = [tmp_path / f"{number}.txt" for number in range(2)]
+    for file in files:
+        file.write_text("\n".join(lines))
+    ended = predicted("coref", "", *files)
+    assert ended.err == "".join(f"elmore: warning: {file}: {told}" for file in files)
+    context = json.dumps({"context": "\n".join(lines), "questions": ["Who?"]})
+    assert predicted("squad", f"{LINES['squad']}\n{context}\n").err.startswith(
+        "elmore: warning: standard input, line 2: its lines look hard-wrapped"
+    )
     apart = predicted("coref", "\n\n".join(lines), "--json")
     assert (apart.err, len(json.loads(apart.out)["sentences"])) == ("", len(lines))
 
@@ -242,6 +273,13 @@ def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(el
     ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", "--device", "cpu")
     assert (ended.code, ended.err) == (0, "")
     assert set(json.loads(ended.out)) == {"0-0", "0-1", "1-0", "1-1"}
+    for option, told in (
+        ("--json", "--json and --official were both given"),
+        ("--errors=replace", "--errors is for raw"),
+    ):
+        ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", option)
+        assert (ended.code, ended.out) == (1, "")
+        assert ended.err.startswith(f"elmore: {told}")
     ended = elmore("predict", models["ner"], models["ner"].parent / "names.conll", "--official", "--device", "cpu")
     assert ended.code == 1
     assert ended.err == "elmore: the task ner has no official form of predictions; take --json\n"

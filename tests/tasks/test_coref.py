@@ -8,7 +8,7 @@ import pytest
 import small_tasks
 from elmore.errors import InputError, InputWarning
 from elmore.tasks.coref import COREF, CorefExample, CorefOptions, CorefRecipe, cut, draw_sentences, in_parts
-from elmore.tasks.readers.conll2012 import Mention, mentions, read_conll2012
+from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
 from elmore.tasks.recipe import TrainingOptions
 from elmore.tasks.significance import score_of
 from elmore.tasks.task_training import TaskTraining
@@ -107,7 +107,7 @@ def test_a_document_that_is_too_long_is_read_in_parts_and_that_is_said():
 
 def test_long_raw_text_is_read_in_parts_too(model, monkeypatch):
     monkeypatch.setattr("elmore.tasks.coref.LONGEST_DOCUMENT", 9)
-    with pytest.warns(InputWarning, match="the text: has 12 words, and is read in 2 parts"):
+    with pytest.warns(InputWarning, match="^text 1: has 12 words, and is read in 2 parts"):
         [result] = model.predict([TEXT])
     assert result.sentences == (4, 5, 3)
     assert all(TEXT[one.start : one.end] == one.text for cluster in result.clusters for one in cluster)
@@ -228,6 +228,14 @@ def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_ar
         for first, own in zip(firsts, other.sentences, strict=False):
             read_again |= {(one.place, first + mention.start, first + mention.end) for mention in mentions(own)}
     assert read_again == expected
+
+
+def test_a_document_that_is_given_twice_is_written_twice(model, tmp_path):
+    file = tmp_path / "one.conll"
+    file.write_text(document_columns([["John", "saw", "Mary", "."], ["She", "slept", "."]], [Mention(1, 0, 1)]))
+    once = model.official_predictions(file)
+    assert "(0)" in once
+    assert model.official_predictions([file, file]) == f"{once}\n{once}"
 
 
 def test_data_without_clusters_is_refused_where_it_would_be_scored(model, tmp_path):

@@ -12,7 +12,6 @@ from elmore.errors import FormatError, InputError, NotFound
 from elmore.tasks.events import EnsembleFinished, Finished
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.train_ensemble import train_ensemble
-from elmore.tasks.train_model import train
 from elmore.tasks.trained_model import load
 from elmore.training.events import Evaluated, Stopped
 from small_tasks import SMALL, TRAINING, WITH_ELMO, train_small, write_data
@@ -171,10 +170,28 @@ def test_a_damaged_ensemble_is_named(members, tmp_path):
         load(tmp_path, device="cpu")
 
 
-def test_a_model_that_is_fitted_has_no_ensemble(tmp_path):
+def test_a_model_that_is_fitted_has_no_ensemble_whatever_stands_beside_it(tmp_path):
     file = small_senses.write_wsd(tmp_path, "uses", small_senses.SENTENCES)
-    run = tmp_path / "run"
-    recipe = {"elmo.model": "tiny-random", "task.sense_index": str(small_senses.write_index(tmp_path))}
-    list(train("wsd", run, train=file, dev=file, recipe=recipe, device="cpu"))
-    with pytest.raises(InputError, match="fitted has nothing to do with chance"):
-        load([run, run], device="cpu").evaluate(file)
+    index = {"task__sense_index": str(small_senses.write_index(tmp_path))}
+    fitted, trained = tmp_path / "fitted", tmp_path / "trained"
+    small_senses.train_small("wsd", fitted, file, **index)
+    small_senses.train_small("wsd", trained, file, task__method="linear", training__epochs=1, **index)
+    told = "is read off the data, without chance, and decides alone; only methods that are trained have ensembles"
+    for first, second, called in (
+        (fitted, fitted, "the model"),
+        (trained, fitted, "the model"),
+        (fitted, trained, f"the model {fitted} beside it"),
+    ):
+        with pytest.raises(InputError, match=f"^{second}: {called} {told}$"):
+            load([first, second], device="cpu")
+    recipe = {"elmo.model": "tiny-random", "task.sense_index": index["task__sense_index"]}
+    events = train_ensemble("wsd", tmp_path / "several", train=file, dev=file, seeds=2, recipe=recipe, device="cpu")
+    with pytest.raises(InputError, match=f"^the model of wsd by this task.method {told}$"):
+        list(events)
+    assert not (tmp_path / "several").exists()
+
+
+def test_taggers_with_a_crf_and_without_do_not_go_together(data, pairs, tmp_path):
+    train_small("pos", tmp_path / "crf", data["pos"], task__crf=True, **SHORT)
+    with pytest.raises(InputError, match=r"crf: has task\.crf True, and .*pos-1 False; their scores cannot be put tog"):
+        load([pairs["pos"][0], tmp_path / "crf"], device="cpu")

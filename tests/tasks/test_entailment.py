@@ -62,6 +62,13 @@ def test_a_pair_is_judged_alike_alone_in_a_batch_and_as_json(run):
     assert str(together[1]).endswith("\tA man plays a guitar.\tNobody plays.")
 
 
+@pytest.mark.parametrize("pair", [PAIRS[0][:2], {"premise": "A man plays.", "hypothesis": "Nobody plays."}])
+def test_a_pair_that_is_no_string_is_refused_by_its_number(pair, run):
+    told = f"^text 2: a text is to be a string, and this is a {type(pair).__name__}; .* comes as a string of JSON$"
+    with pytest.raises(InputError, match=told):
+        load(run, device="cpu").predict(["A man plays.\tNobody plays.", pair])
+
+
 def test_the_sentences_are_told_apart_from_each_other(run):
     """One encoder reads both, yet which is the premise matters."""
     model = load(run, device="cpu")

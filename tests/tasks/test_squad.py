@@ -1,6 +1,7 @@
 """Reading is learnt from a handful of questions; answers come with their places, however the questions are given."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
     assert "1 paragraph of more than " in to_score.notices[0]
     model = load(run, device="cpu")
     assert model.evaluate(file).parts["questions"] == 2
-    with pytest.warns(InputWarning, match="1 paragraph of more than .* tokens is read in windows"):
+    with pytest.warns(InputWarning, match="^text 1: 1 paragraph of more than .* tokens is read in windows"):
         [answered] = model.predict([json.dumps({"context": context, "questions": ["Who?", "Where?"]})])
     assert len(answered.answers) == 2
     for one in answered.answers:
@@ -195,6 +196,17 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
         told = json.loads(model.official_predictions(file))
     for name, found in best.items():
         assert told[name] == max(found, key=lambda one: one.score).text
+
+
+def test_a_file_whose_paragraphs_look_wrapped_is_named_once(tmp_path):
+    wrapped = "\n".join(["so did all of their friends from there, who were on the way to the"] * 5)
+    paragraphs = [asked(f"{wrapped}\nhouse of {name}.", **{name: ("so", 0)}) for name in ("Ann", "Bob")]
+    file = written(tmp_path / "wrapped.json", *paragraphs)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        assert len(read([file], OPTIONS, to_train=True).examples) == 2
+    [warning] = told
+    assert str(warning.message).startswith(f"{file}, a paragraph: its lines look hard-wrapped, so they are read as one")
 
 
 def test_what_each_question_counts_adds_up_to_the_score(run, data, tmp_path):

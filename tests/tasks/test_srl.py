@@ -7,7 +7,7 @@ import torch
 
 import small_tasks
 from elmore.errors import InputError, InputWarning
-from elmore.tasks import batch_maker
+from elmore.tasks import batch_maker, role_labeling
 from elmore.tasks.comparison.preparation import read_data
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.metrics.score import Counts
@@ -117,6 +117,13 @@ def test_an_argument_that_goes_on_keeps_its_label_and_a_text_without_predicates_
     assert str(none) == "In\t-\nParis\t-\n.\t-\n"
 
 
+def test_what_has_no_words_is_no_sentence(model):
+    [result, without] = model.predict(["Mary sleeps. \u200b\n\u00ad\nMary sleeps.", "\u200b"])
+    assert result.sentences == (3, 3)
+    assert str(result).count("\n\n") == 1
+    assert (without.sentences, str(without)) == ((), "")
+
+
 def test_predictions_are_the_same_alone_and_in_a_batch(model):
     texts = ["John gave Mary a book.", "Mary sleeps in Paris. John gave Paris a book that slept.", "", "Hm"] * 10
     assert model.predict(texts) == [model.predict([text])[0] for text in texts]
@@ -150,6 +157,24 @@ def test_the_bilm_reads_a_sentence_once_however_many_predicates_it_has(model, mo
     assert sorted(read) == sorted(sentences)
 
 
+def test_however_many_predicates_a_sentence_has_few_are_labelled_at_once(model, monkeypatch):
+    labeler, tokens = model.assembled.model, ["sleeps"] * 10
+    predicates = list(range(len(tokens)))
+    given = model.predict_examples([RoleExample(tokens, one, predicates) for one in predicates])
+    read = []
+    forward = labeler.encoder.forward
+    monkeypatch.setattr(labeler.encoder, "forward", lambda x, lengths: read.append(len(x)) or forward(x, lengths))
+    # The tagger takes every token for a predicate.
+    always = torch.nn.Parameter(torch.tensor([0.0, 1e6]), requires_grad=False)
+    monkeypatch.setitem(labeler.predicate_tagger.emissions._parameters, "bias", always)
+    monkeypatch.setattr(role_labeling, "TOKENS_OF_FRAMES", 39)
+    [roles] = model.predict_examples([RoleExample(tokens)])
+    assert roles.frames == [frame for one in given for frame in one.frames]
+    assert read == [3, 3, 3, 1]
+    monkeypatch.setattr(role_labeling, "TOKENS_OF_FRAMES", 1)
+    assert model.predict_examples([RoleExample(tokens)])[0] == roles
+
+
 @pytest.mark.parametrize("token", [-1, 5])
 def test_a_predicate_outside_of_its_sentence_is_refused(model, token):
     example = RoleExample(["John", "gave", "Mary", "a", "book"], token, [token], place="a.conll, line 3")
@@ -171,7 +196,7 @@ def test_a_predicate_outside_of_its_sentence_is_refused(model, token):
             "line 2, column 12: ARG0 begins and does not end in its sentence",
         ),
         ([("He", "-", "(ARG0*)"), ("fell", "fall", "*")], "line 3: the arguments of 'fell' .column 12. have no V"),
-        ([("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")], "line 2: has 1 columns of arguments, and 0 predicates"),
+        ([("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")], "line 2: has 1 column of arguments, and 0 predicates"),
     ],
 )
 def test_arguments_that_cannot_be_are_named_and_leave_no_run_behind(rows, told, data, tmp_path):
@@ -266,6 +291,22 @@ def test_the_official_file_has_the_given_predicates_and_reads_as_the_key_does(mo
             int(tag.startswith("B-") and tag != "B-V") or int(place == example.predicate)
             for place, tag in enumerate(tags)
         ]
+
+
+def test_predicates_that_nobody_has_labelled_are_labelled_and_never_scored_or_learnt(model, data, tmp_path):
+    unlabelled, labelled = tmp_path / "test.conll", data.read_text().splitlines()
+    rows = [[*row[:11], row[-1]] if len(row := line.split("\t")) > 12 else [line] for line in labelled]
+    unlabelled.write_text("".join("\t".join(row) + "\n" for row in rows))
+    assert all(len(row) in (1, 12) for row in rows)
+    assert model.official_predictions(unlabelled) == model.official_predictions(data)
+    told = r"test\.conll, line 3: the predicate 'gave' has no column of arguments to "
+    with pytest.raises(InputError, match=f"{told}score by; for predictions alone take elmore predict --official"):
+        model.evaluate(unlabelled)
+    for train_file, dev in ((unlabelled, data), (data, unlabelled)):
+        verb = "learn from" if train_file == unlabelled else "score by"
+        with pytest.raises(InputError, match=f"{told}{verb}"):
+            list(train("srl", tmp_path / "run", train=train_file, dev=dev, device="cpu"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_data_without_predicates_is_refused_where_it_would_be_scored(model, tmp_path):

@@ -336,8 +336,9 @@ def test_word_vectors_of_a_file_may_stay_as_they_are(data, tmp_path):
 def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
     with pytest.raises(InputError, match="holds a run already; go on with it by --resume"):
         list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"]))
-    with pytest.raises(InputError, match="holds a run of the task ner, not pos"):
-        list(train("pos", runs["ner"], train=data["pos"], dev=data["pos"], resume=True))
+    for another in ("pos", "srl"):
+        with pytest.raises(InputError, match=f"holds a run of the task ner, not {another}"):
+            list(train(another, runs["ner"], train=data[another], dev=data[another], resume=True))
     other = tmp_path / "other.conll"
     other.write_text("Ann\tB-PER\n")
     with pytest.raises(InputError, match="the --train data is not what this run was started with"):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ from elmore.cli.task_options import models_and_files, trained_bilm_option, train
 from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
-from elmore.errors import InputError
-from elmore.text_files import DecodingErrors, name_of, read_lines
+from elmore.errors import InputError, InputWarning
+from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 if TYPE_CHECKING:
     from elmore.tasks.trained_model import PlacedText
@@ -58,6 +59,10 @@ def predict(
     """
     from elmore.tasks.trained_model import load
 
+    if official and as_json:
+        raise InputError("--json and --official were both given; take one, the official form is the scorer's")
+    if official and errors != DEFAULT_ERRORS:
+        raise InputError("--errors is for raw text, and files of data must be UTF-8; convert them, or leave it out")
     models, data = models_and_files(model, files)
     loaded = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
@@ -84,13 +89,15 @@ def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedTe
 
 
 def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
-    """Every file that holds something, whole, so that places in the text are places in the file."""
+    """Every file that holds something, whole, so that places in the text are places in the file; others are named."""
     from elmore.tasks.trained_model import PlacedText
 
     for file in files:
         text = "".join(_raw_lines(file, errors, keep_ends=True))
         if text.strip():
             yield PlacedText(name_of(file), text)
+        elif len(files) > 1:
+            warnings.warn(f"{name_of(file)}: holds no text, and is left out", InputWarning, stacklevel=2)
 
 
 def _raw_lines(file: str, errors: DecodingErrors, *, keep_ends: bool = False) -> Iterator[str]:

@@ -19,6 +19,7 @@ from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.task import Batch, Labels, ReadExamples, Task, TaskModel, TextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
 from elmore.tasks.token_inputs import TokenInputs
@@ -58,7 +59,7 @@ class ClassifiedText:
     probabilities: dict[str, float]
 
     def __str__(self) -> str:
-        return f"{self.label}\t{self.probabilities[self.label]:.3f}\t{self.text}"
+        return tab_separated(self.label, f"{self.probabilities[self.label]:.3f}", self.text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ Scored by the CoNLL average, clusters of one mention removed, as OntoNotes has n
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -36,12 +36,7 @@ from elmore.tasks.blocks.span_ranking import (
     link_clusters,
     rank_together,
 )
-from elmore.tasks.metrics.coreference import (
-    conll_counts,
-    conll_of_counts,
-    coreference_scores,
-    without_singletons,
-)
+from elmore.tasks.metrics.coreference import conll_counts, conll_of_counts, coreference_scores, without_singletons
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
 from elmore.tasks.recipe import TaskOptions, TaskRecipe, TrainingOptions
@@ -93,10 +88,13 @@ class CorefExample(NamedTuple):
     sentences: Sequence[Sequence[str]]
     mentions: Sequence[Mention] = ()  # by tokens of this part
     offsets: Sequence[tuple[int, int]] = ()  # of raw text: the characters of each token
-    document: str = ""  # file and line
+    document: str = ""  # file and line; of raw text, what it is called
     name: str = "text"  # of the document, and of the part of it that was annotated by itself
     part: str = "000"
     first: int = 0  # tokens of the document before this part
+
+
+_Part = tuple[CorefExample, Sequence[Sequence[TokenSpan]]]  # and the clusters that were found in it
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ def in_parts(document: CorefExample, *, longest: int | None = None) -> list[Core
         words += length
     stops = [*borders[1:], len(lengths)]
     warnings.warn(
-        f"{document.document or 'the text'}: has {sum(lengths):,} words, and is read in {len(stops)} parts of up to "
+        f"{document.document}: has {sum(lengths):,} words, and is read in {len(stops)} parts of up to "
         f"{longest:,}; no cluster reaches from one to another",
         InputWarning,
         stacklevel=3,
@@ -295,17 +293,14 @@ def has_clusters(examples: Sequence[CorefExample]) -> bool:
 
 def score(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> Score:
     """The CoNLL average; the parts of a document are put together again."""
-    keys: dict[str, dict[int, list[TokenSpan]]] = {}
-    responses: dict[str, list[list[TokenSpan]]] = {}
-    for number, (example, clusters) in enumerate(zip(examples, predictions, strict=True)):
-        name, first = example.document or f"document {number}", example.first
-        key = keys.setdefault(name, {})
-        for mention in example.mentions:
-            key.setdefault(mention.cluster, []).append((mention.start + first, mention.end + first))
-        found = responses.setdefault(name, [])
-        found += [[(start + first, end + first) for start, end in cluster] for cluster in clusters]
-    gold = [list(key.values()) for key in keys.values()]
-    predicted = [responses[name] for name in keys]
+    gold, predicted = [], []
+    for document in _documents(zip(examples, predictions, strict=True)):
+        key: dict[int, list[TokenSpan]] = {}
+        for part, _ in document:
+            for mention in part.mentions:
+                key.setdefault(mention.cluster, []).append((mention.start + part.first, mention.end + part.first))
+        gold.append(list(key.values()))
+        predicted.append(_whole_clusters(document))
     own = coreference_scores([without_singletons(key) for key in gold], [without_singletons(one) for one in predicted])
     other = coreference_scores(gold, predicted)
     parts = {**own.parts, "with_singletons": other.value, **{f"with_singletons.{k}": v for k, v in other.parts.items()}}
@@ -316,6 +311,23 @@ def score(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Seque
     }
     table = f"{own.table}\nthe same with clusters of one mention: {other.value:.2f}"
     return Score(own.metric, own.value, parts, table)
+
+
+def _documents(parts: Iterable[_Part]) -> list[list[_Part]]:
+    """The parts of each document. One begins with its first token, whatever it is called: a file may come twice."""
+    documents: list[list[_Part]] = []
+    for part in parts:
+        if part[0].first == 0 or not documents:
+            documents.append([])
+        documents[-1].append(part)
+    return documents
+
+
+def _whole_clusters(parts: Sequence[_Part]) -> list[list[TokenSpan]]:
+    """All clusters that were found in the parts of a document, by its own tokens."""
+    return [
+        [(start + part.first, end + part.first) for start, end in cluster] for part, found in parts for cluster in found
+    ]
 
 
 def counts(example: CorefExample, clusters: Sequence[Sequence[TokenSpan]]) -> list[float]:
@@ -329,17 +341,10 @@ def counts(example: CorefExample, clusters: Sequence[Sequence[TokenSpan]]) -> li
 def official(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> str:
     """The documents once more, with the clusters that were found: what the CoNLL scorer takes beside the key."""
     documents = []
-    pairs = zip(examples, predictions, strict=True)
-    for _, parts in groupby(pairs, key=lambda pair: pair[0].document):
-        own = list(parts)
-        clusters = [(cluster, part.first) for part, response in own for cluster in response]
-        found = [
-            Mention(number, start + first, end + first)
-            for number, (cluster, first) in enumerate(clusters)
-            for start, end in cluster
-        ]
-        sentences = [tokens for part, _ in own for tokens in part.sentences]
-        documents.append(document_columns(sentences, found, name=own[0][0].name, part=own[0][0].part))
+    for parts in _documents(zip(examples, predictions, strict=True)):
+        found = [Mention(number, *span) for number, cluster in enumerate(_whole_clusters(parts)) for span in cluster]
+        sentences = [tokens for part, _ in parts for tokens in part.sentences]
+        documents.append(document_columns(sentences, found, name=parts[0][0].name, part=parts[0][0].part))
     return "\n".join(documents)
 
 
@@ -349,7 +354,7 @@ def parse(text: str, cutter: TextCutter) -> list[CorefExample]:
     if not sentences:
         return []
     places = [place for one in sentences for place in one.offsets]
-    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places))
+    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places, document=cutter.name))
 
 
 def result(

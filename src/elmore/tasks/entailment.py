@@ -24,6 +24,7 @@ from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.classification import PredictedLabel, most_probable
 from elmore.tasks.readers.sentence_pairs import NO_CONSENSUS, PairColumns, parse_pair, read_sentence_pairs
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -68,7 +69,8 @@ class JudgedPair:
     probabilities: dict[str, float]
 
     def __str__(self) -> str:
-        return f"{self.label}\t{self.probabilities[self.label]:.3f}\t{self.premise}\t{self.hypothesis}"
+        probability = self.probabilities[self.label]
+        return tab_separated(self.label, f"{probability:.3f}", self.premise, self.hypothesis)
 
 
 class EntailmentModel(TaskModel[PairedTokens, PredictedLabel]):

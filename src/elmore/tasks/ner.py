@@ -157,6 +157,7 @@ NER: Task[TaggedTokens, list[str]] = Task(
     build=build,
     score=score,
     counts=counts,
+    ensemble_fields=("crf",),
     parse=parse_sentences,
     result=result,
 )

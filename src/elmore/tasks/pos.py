@@ -119,6 +119,7 @@ POS: Task[TaggedTokens, list[str]] = Task(
     build=build,
     score=score,
     counts=counts,
+    ensemble_fields=("crf",),
     parse=parse_sentences,
     result=result,
 )

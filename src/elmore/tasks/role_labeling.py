@@ -30,6 +30,8 @@ from elmore.tasks.tag_schemes import allowed_transitions
 from elmore.tasks.task import Batch, TaskModel
 from elmore.tasks.token_embedder import EmbeddedTokens, TokenEmbedder
 
+TOKENS_OF_FRAMES = 2**15  # that are labelled together when predicting
+
 
 @dataclass(frozen=True, kw_only=True)
 class RoleLabelerOptions(TaskOptions):
@@ -143,12 +145,14 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
                         f"{where}: its predicate is token {token}, from 0, of a sentence of {len(example.tokens)}"
                     )
         frames: list[list[PredictedFrame]] = [[] for _ in batch.examples]
-        if asked:
-            rows = send(torch.tensor([row for row, _ in asked]), inputs.mask.device)
-            each = (one._chances(own, asked, rows, inputs.lengths) for one, own in zip(members, vectors, strict=True))
+        # A sentence is read once for each of its predicates, of which raw text may have hundreds.
+        at_once = max(TOKENS_OF_FRAMES // max(inputs.mask.shape[1], 1), 1)
+        for some in (asked[start : start + at_once] for start in range(0, len(asked), at_once)):
+            rows = send(torch.tensor([row for row, _ in some]), inputs.mask.device)
+            each = (one._chances(own, some, rows, inputs.lengths) for one, own in zip(members, vectors, strict=True))
             chances, mask = mean_of_probabilities(list(each)), inputs.mask.index_select(0, rows)
             best = viterbi(chances, mask, start=first.starts, transitions=first.transitions, end=first.ends)
-            for (row, token), tags in zip(asked, best, strict=True):
+            for (row, token), tags in zip(some, best, strict=True):
                 frames[row].append(PredictedFrame(token, [first.tags[number] for number in tags]))
         return [PredictedRoles(*one) for one in zip(frames, predicates, strict=True)]
 

@@ -38,10 +38,13 @@ from elmore.tasks.paragraph_questions import (
 )
 from elmore.tasks.readers.squad_json import SquadQuestion, read_squad
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
 from elmore.tasks.token_inputs import TokenInputs
+from elmore.text.style import TokenStyle
+from elmore.text_files import name_of
 
 WHOLE = 10_000  # what an answer that is all right counts, so that a share of it is a whole number too
 
@@ -105,7 +108,7 @@ class AnsweredQuestions:
     answers: tuple[Answer, ...]
 
     def __str__(self) -> str:
-        return "\n".join(f"{answer.text}\t{answer.probability:.3f}\t{answer.question}" for answer in self.answers)
+        return "\n".join(tab_separated(one.text, f"{one.probability:.3f}", one.question) for one in self.answers)
 
 
 class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
@@ -149,11 +152,13 @@ class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
 
 def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) -> Dataset[ParagraphQuestion]:
     """The questions of SQuAD's files; to train, those whose answer has a place."""
-    cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
+    style: TokenStyle = "moses" if options.token_style == "auto" else options.token_style
     examples: list[ParagraphQuestion] = []
     seen: Counter[str] = Counter()
     files: dict[str, int] = {}  # of each id
     for number, path in enumerate(paths):
+        # One name for all of a file's paragraphs, so that those which look alike odd are warned of once.
+        cutter = StyledTextCutter(style, name=f"{name_of(path)}, a paragraph")
         for stored in read_squad(path):
             for one in stored.questions:
                 # Answers go by the id; in training it is nobody's concern.
@@ -277,7 +282,7 @@ def parse(text: str, cutter: TextCutter) -> list[ParagraphQuestion]:
     asked = parse_questions(text)
     paragraph = cut_paragraph(asked.context, cutter, "the paragraph")
     for notice in _notices(Counter(windowed=len(paragraph.windows) > 1), to_train=False):
-        warnings.warn(notice, InputWarning, stacklevel=2)
+        warnings.warn(f"{cutter.name}: {notice}", InputWarning, stacklevel=2)
     examples = []
     for name, question in asked.questions:
         tokens = _question_tokens(question, cutter, f"question {name}")

@@ -112,11 +112,12 @@ def read(paths: Sequence[str | Path], options: SrlOptions, *, to_train: bool) ->
         found = propositions(sentence)
         predicates = [one.predicate for one in found]
         for one in found:
-            tags = tags_of(one.arguments, len(sentence.tokens), "bio")
-            elsewhere += not tags[one.predicate].endswith(f"-{VERB}")
-            examples.append(
-                RoleExample(sentence.tokens, one.predicate, predicates, tags, place=sentence.place(one.predicate))
-            )
+            place = sentence.place(one.predicate)
+            if to_train and not one.arguments:
+                raise InputError(f"{place}: {_unlabelled(sentence.tokens[one.predicate])} to learn from")
+            tags = tags_of(one.arguments, len(sentence.tokens), "bio") if one.arguments else []
+            elsewhere += bool(tags) and not tags[one.predicate].endswith(f"-{VERB}")
+            examples.append(RoleExample(sentence.tokens, one.predicate, predicates, tags, place=place))
         if not found:
             examples.append(RoleExample(sentence.tokens, None, [], place=sentence.place()))
     notices = []
@@ -131,6 +132,10 @@ def read(paths: Sequence[str | Path], options: SrlOptions, *, to_train: bool) ->
     return Dataset(examples, tuple(notices))
 
 
+def _unlabelled(predicate: str) -> str:
+    return f"the predicate {predicate!r} has no column of arguments"
+
+
 def labels(examples: Sequence[RoleExample], options: SrlOptions) -> Labels:  # noqa: ARG001  # every task has them
     """The roles, V among them."""
     roles = sorted({tag[2:] for example in examples for tag in example.tags if tag != "O"})
@@ -140,11 +145,17 @@ def labels(examples: Sequence[RoleExample], options: SrlOptions) -> Labels:  # n
 
 
 def check(examples: Sequence[RoleExample], known: Labels) -> None:
-    """Refuse data without roles, or all of another set."""
+    """Refuse data without roles, or all of another set; and predicates to be labelled, which cannot be scored."""
     if all(example.predicate is None for example in examples):
         raise InputError(
             f"{examples[0].place}: no predicates follow; expected columns of arguments, as CoNLL-2012 has them"
         )
+    for example in examples:
+        if example.predicate is not None and not example.tags:
+            raise InputError(
+                f"{example.place}: {_unlabelled(example.tokens[example.predicate])} to score by; for predictions alone "
+                "take elmore predict --official"
+            )
     there = {tag[2:] for example in examples for tag in example.tags if tag != "O"} - {VERB}
     if there and there.isdisjoint(known["roles"]):
         raise InputError(
@@ -222,7 +233,7 @@ def _rows(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def parse(text: str, cutter: TextCutter) -> list[RoleExample]:
-    return [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text)]
+    return [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text) if cut.tokens]
 
 
 def result(

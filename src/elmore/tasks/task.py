@@ -73,13 +73,17 @@ class Fit(NamedTuple):
     chosen: str
 
 
+# Of a fitted model, where several are to decide together.
+DECIDES_ALONE = "is read off the data, without chance, and decides alone; only methods that are trained have ensembles"
+
+
 class FittedModel(Predictor[E, P]):
     """A model that needs no gradients: it reads the training examples once, and chooses by the dev set."""
 
     @classmethod
     def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[E]]) -> list[P]:
         if len(members) > 1:
-            raise InputError("a model that is fitted has nothing to do with chance; take one, for all are the same")
+            raise InputError(f"a fitted model {DECIDES_ALONE}")
         return members[0].predict(batches[0])
 
     @abstractmethod
@@ -97,6 +101,10 @@ class FittedModel(Predictor[E, P]):
 
 class TextCutter(Protocol):
     """Cuts raw text as a task's data is cut; `predict` reads text through it."""
+
+    @property
+    def name(self) -> str:
+        """What warnings call the text: where it is from."""
 
     def sentences(self, text: str) -> list["CutSentence"]:
         """The sentences of a text, as tokens with their places in it."""

@@ -20,12 +20,13 @@ class StyledTextCutter:
 
     token_style: TokenStyle
     language: str = DEFAULT_LANGUAGE
+    name: str = "the text"  # what warnings call it
 
     def sentences(self, text: str) -> list[CutSentence]:
         """The sentences of a text."""
         style = TextStyle(tokenizer_version=TOKENIZER_VERSION, language=self.language)
         found = []
-        for span in split_text(text, style=style, advice=WRITE_PARAGRAPHS):
+        for span in split_text(text, style=style, advice=WRITE_PARAGRAPHS, name=self.name):
             tokens, offsets = self.tokens(text[span.start : span.end])
             found.append(CutSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets]))
         return found

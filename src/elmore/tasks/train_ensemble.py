@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from elmore.errors import FormatError, InputError
-from elmore.fields import read_fields
+from elmore.errors import InputError
 from elmore.tasks.events import EnsembleFinished, Event, Told
 from elmore.tasks.model_folder import ensemble_members, is_task_model, write_ensemble
 from elmore.tasks.recipe import TaskRecipe
@@ -25,6 +24,7 @@ from elmore.tasks.train_model import (
     TrainingRequest,
     check_same_recipe,
     resolve_recipe,
+    stored_recipe,
     training_events,
 )
 from elmore.tasks.trained_model import load
@@ -68,7 +68,14 @@ def _events(
         yield Told(f"{member.name}, {number + 1} of {len(members)}")
         run = RunFolder(member)
         own = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
-        asked = replace(request, folder=run, recipe=None if run.is_begun else own, resume=run.is_begun, cache=cache)
+        asked = replace(
+            request,
+            folder=run,
+            recipe=None if run.is_begun else own,
+            resume=run.is_begun,
+            cache=cache,
+            is_member=True,
+        )
         for event in training_events(asked, device, stop_asked):
             # Only now, so that data that cannot be learnt from leaves nothing behind.
             if run.is_begun and not ensemble_members(place):
@@ -100,7 +107,7 @@ def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
     members = ensemble_members(place)
     if not members:
         raise InputError(f"{place}: no ensemble to go on with; start one without --resume")
-    recipe = read_fields(request.task.recipe, RunFolder(members[0]).read().recipe, error=FormatError)
+    recipe = stored_recipe(request.task, RunFolder(members[0]))
     check_same_recipe(request, recipe)
     return members, recipe
 

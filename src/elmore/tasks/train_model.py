@@ -25,7 +25,7 @@ from elmore.tasks.model_folder import TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Dataset, FittedModel, Task, token_sequences
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, token_sequences
 from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
@@ -80,6 +80,7 @@ class TrainingRequest:
     recipe: TaskRecipe | Mapping[str, Any] | str | Path | None
     resume: bool
     cache: Path | None
+    is_member: bool = False  # of several that will decide together
 
     @classmethod
     def of(
@@ -142,6 +143,8 @@ def training_events(request: TrainingRequest, device: torch.device, stop_asked: 
     assembled = new_model(
         task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
     )
+    if request.is_member and isinstance(assembled.model, FittedModel):
+        raise InputError(f"the model of {task.name} by this task.method {DECIDES_ALONE}")
     # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
     request.folder.write(stored)
     yield _opened(assembled, train, dev, examples=len(examples))
@@ -246,10 +249,19 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
         raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
-    with error_context(folder.recipe):
-        stored = read_fields(request.task.recipe, folder.read().recipe, error=FormatError)
+    stored = stored_recipe(request.task, folder)
     check_same_recipe(request, stored)
     return stored
+
+
+def stored_recipe(task: Task[Any, Any], folder: RunFolder) -> TaskRecipe:
+    """The recipe of a run that is to go on; that of another task is refused."""
+    run = folder.read()
+    # First of all: of another task's recipe there would be odd things to say.
+    if (begun := run.provenance.get("task")) != task.name:
+        raise InputError(f"{folder.path}: holds a run of the task {begun}, not {task.name}")
+    with error_context(folder.recipe):
+        return read_fields(task.recipe, run.recipe, error=FormatError)
 
 
 def check_same_recipe(request: TrainingRequest, stored: TaskRecipe) -> None:
@@ -291,8 +303,6 @@ def _digest(data: Dataset[Any]) -> str:
 
 def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
     known = folder.read().provenance
-    if known.get("task") != provenance["task"]:
-        raise InputError(f"{folder.path}: holds a run of the task {known.get('task')}, not {provenance['task']}")
     for part in ("train", "dev"):
         if known.get(part) != provenance[part]:
             raise InputError(

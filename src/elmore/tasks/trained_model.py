@@ -23,7 +23,7 @@ from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import RequiredBilm, StoredTaskModel, TaskModelCard, member_folders, read_task_model
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Dataset, Task
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task
 from elmore.tasks.text_cutter import StyledTextCutter
 
 E = TypeVar("E")
@@ -66,7 +66,7 @@ class TrainedModel(Generic[E, P]):
         return self.predict_placed(PlacedText(f"text {number}", text) for number, text in enumerate(texts, start=1))
 
     def predict_placed(self, texts: Iterable[PlacedText]) -> Iterator[Any]:
-        """As `predict_iter`; a text that cannot be read is named by its place."""
+        """As `predict_iter`; a text that cannot be read, or looks odd, is named by its place."""
         group: list[PlacedText] = []
         for placed in texts:
             group.append(placed)
@@ -76,10 +76,15 @@ class TrainedModel(Generic[E, P]):
         yield from self._predict_group(group)
 
     def _predict_group(self, texts: Sequence[PlacedText]) -> Iterator[Any]:
-        cutter = StyledTextCutter(self.card.token_style)
         parsed: list[list[E]] = []
         for place, text in texts:
+            cutter = StyledTextCutter(self.card.token_style, name=place)
             with error_context(place):
+                if not isinstance(text, str):
+                    raise InputError(
+                        f"a text is to be a string, and this is a {type(text).__name__}; what has several parts, as a "
+                        "pair or a paragraph with questions, comes as a string of JSON"
+                    )
                 parsed.append(self.task.parse(text, cutter))
         found = iter(self.predict_examples([example for examples in parsed for example in examples]))
         for (place, text), examples in zip(texts, parsed, strict=True):
@@ -208,6 +213,9 @@ def _check_goes_with(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any
         own, theirs = (getattr(one.assembled.recipe.task, field) for one in (model, first))
         if own != theirs:
             raise InputError(f"has task.{field} {own}, and {name} {theirs}; their scores cannot be put together")
+    for one, called in ((model, "the model"), (first, f"the model {name} beside it")):
+        if isinstance(one.assembled.model, FittedModel):
+            raise InputError(f"{called} {DECIDES_ALONE}")
 
 
 def stored_model(

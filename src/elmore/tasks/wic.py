@@ -33,6 +33,7 @@ from elmore.tasks.metrics.rank_correlation import rank_score
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.readers.word_in_context import RatedPair, WicPair, WordInContext, parse_wic_pair, read_scws, read_wic
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -117,7 +118,7 @@ class ComparedUses:
 
     def __str__(self) -> str:
         texts = (f"{u.text[: u.start]}[{u.word}]{u.text[u.end :]}" for u in (self.first, self.second))
-        return "\t".join([LABELS[self.is_same], f"{self.similarity:.3f}", *texts])
+        return tab_separated(LABELS[self.is_same], f"{self.similarity:.3f}", *texts)
 
 
 LABELS = {True: "same", False: "different"}

@@ -46,12 +46,17 @@ def split_sentences(
 
 
 def split_text(
-    text: str, *, style: TextStyle, paragraphs: Paragraphs | None = None, advice: str = SAY_PARAGRAPHS
+    text: str,
+    *,
+    style: TextStyle,
+    paragraphs: Paragraphs | None = None,
+    advice: str = SAY_PARAGRAPHS,
+    name: str = "the text",
 ) -> list[SentenceSpan]:
     r"""Cut a text of any number of paragraphs into its sentences, in a model's style.
 
     Every line is a paragraph, or lines go on until a blank one; None finds out which (see `paragraphs`), and
-    warns with `advice` where they look wrapped.
+    warns with `advice` where they look wrapped; `name` is what the warning calls the text.
 
     >>> split_text("A title\nI took a bow. Why?", style=TextStyle())[1:]
     [SentenceSpan(text='I took a bow.', start=8, end=21), SentenceSpan(text='Why?', start=22, end=26)]
@@ -59,7 +64,7 @@ def split_text(
     if not isinstance(text, str):
         raise InputError(f"a text is to be a string, and this is a {type(text).__name__}; split one at a time")
     lines = enumerate(text.split("\n"), start=1)
-    resolved, watched = resolve_paragraphs(lines, paragraphs=paragraphs, name="the text", advice=advice)
+    resolved, watched = resolve_paragraphs(lines, paragraphs=paragraphs, name=name, advice=advice)
     deque(watched, maxlen=0)  # for what is said of later lines
     border = _LINE_END if resolved == "line" else _BLANK_LINES
     return [

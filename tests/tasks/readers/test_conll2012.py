@@ -126,7 +126,7 @@ def read_all(path: Path) -> None:
         (changed(5, 11, "*"), "line 4, column 12: ARG1 begins and does not end in its sentence"),
         (changed(2, 11, "ARG1"), r"line 4, column 12: 'ARG1' is no argument; expected \(LABEL\*"),
         (changed(1, 11, "*"), r"line 3: the arguments of 'wants' \(column 12\) have no V"),
-        (changed(3, 6, "-"), "line 2: has 2 columns of arguments, and 1 predicates with a roleset"),
+        (changed(3, 6, "-"), "line 2: has 2 columns of arguments, and 1 predicate with a roleset"),
         (changed(0, 13, "(1"), r"line 2: cluster 1: a mention begins and does not end in its sentence"),
         (changed(0, 13, "1)"), "line 2: a mention of cluster 1 ends, and none has begun"),
         (changed(0, 13, "(x)"), r"line 2: '\(x\)' are no mentions"),

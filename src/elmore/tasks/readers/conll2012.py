@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import InputError, shortened
+from elmore.errors import InputError, count, shortened
 from elmore.tasks.tag_schemes import Span
 from elmore.text_files import name_of, read_lines
 
@@ -57,7 +57,7 @@ class Proposition(NamedTuple):
 
     predicate: int  # its token
     lemma: str
-    arguments: list[Span]  # V among them; in order, none inside of another
+    arguments: list[Span]  # V among them; in order, none inside of another. Empty: nobody has labelled them
 
 
 class Mention(NamedTuple):
@@ -135,15 +135,18 @@ def propositions(sentence: Conll2012Sentence) -> list[Proposition]:
     """The predicates of a sentence, in order, with their arguments.
 
     A predicate is a word that has a lemma and a roleset; in files that number no rolesets, one that has a lemma.
+    A sentence whose predicates are marked and that has no columns of arguments is one to be labelled.
     """
     columns = len(sentence.rows[0]) - FEWEST_COLUMNS
     marked = [token for token, row in enumerate(sentence.rows) if row[LEMMA] != NOTHING]
     numbered = [token for token in marked if sentence.rows[token][ROLESET] != NOTHING]
     predicates = next((found for found in (numbered, marked) if len(found) == columns), None)
+    if predicates is None and columns == 0:
+        return [Proposition(token, sentence.rows[token][LEMMA], []) for token in numbered]
     if predicates is None:
         raise InputError(
-            f"{sentence.place()}: has {columns} columns of arguments, and {len(numbered)} predicates with a roleset: a "
-            "column belongs to each predicate of the sentence, and to nothing else"
+            f"{sentence.place()}: has {count(columns, 'column')} of arguments, and {count(len(numbered), 'predicate')} "
+            "with a roleset: a column belongs to each predicate of the sentence, and to nothing else"
         )
     found = []
     for number, predicate in enumerate(predicates):
