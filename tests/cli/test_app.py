@@ -17,9 +17,9 @@ from elmore.cli.app import VERBS, program
 from elmore.progress import Progress
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=ON_THE_CPU, capture_output=True, text=True, check=False, timeout=120)
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command, environment = [sys.executable, "-c", code], {**ON_THE_CPU, **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -143,8 +143,7 @@ def test_the_list_of_verbs_imports_no_verb() -> None:
 def test_a_process_among_several_does_not_wait_for_the_end_of_python(processes: str) -> None:
     # As a thread of a process group may bring it down there.
     code = "import atexit, os, torch.distributed, elmore.cli; atexit.register(os.abort); elmore.cli.main(['--version'])"
-    environment = {**ON_THE_CPU, "WORLD_SIZE": processes}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    found = python(code, WORLD_SIZE=processes)
     assert found.stdout == f"elmore {__version__}\n"
     assert (found.returncode == 0) == (processes == "2")
 
