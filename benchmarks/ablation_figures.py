@@ -1,6 +1,7 @@
 """What `experiments/ablations` measured, for its page and for `docs/results.md`."""
 
 from pathlib import Path
+from typing import Any
 
 from kept_results import read, table
 from task_comparison_figures import markdown_table
@@ -26,3 +27,17 @@ def pretraining() -> str:
 
 def comparison(name: str) -> str:
     return markdown_table(RESULTS / name / "table.md")
+
+
+def tagger_errors() -> list[str]:
+    """By how many per cent a tagger's errors become more: without characters, residual connection, direction, layer."""
+    lacking = ("words instead of characters", "no residual connection", "forward only", "backward only", "one layer")
+    return [f"{-100 * _gains('ewt-upos')[variant]['EWT']['error_reduction']:.1f}" for variant in lacking]
+
+
+def sentiment_gain() -> list[str]:
+    return [f"{_gains('sst')['full biLM']['SST-5']['gain']:.1f}"]
+
+
+def _gains(name: str) -> dict[str, dict[str, Any]]:
+    return {row["variant"]: row["gains"] for row in read(RESULTS / name / "table.json")["rows"]}

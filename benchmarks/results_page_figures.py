@@ -107,6 +107,7 @@ def second_half() -> list[str]:
         error_reduction("litbank", "LitBank, fold 0"),
         error_reduction("ontogum", "OntoGUM"),
         error_reduction("squad", "SQuAD, articles 37 to 48"),
+        error_reduction("srl-fractions", "PropBank on EWT", fraction=0.1),
     ]
 
 

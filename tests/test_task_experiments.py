@@ -1,6 +1,7 @@
 """The comparisons of `experiments/tasks`: each can be planned, and the sets that are cut are cut as they say."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -74,20 +75,32 @@ def test_some_variants_are_trained_with_what_each_is_measured_against(experiment
     assert wanted(found["wnut17"].variants, None) == list(found["wnut17"].variants)
 
 
-def test_lines_of_trainings_that_were_made_elsewhere_stay(experiment, tmp_path):
+def test_trainings_that_were_made_elsewhere_stay(experiment, tmp_path):
     def line(seed, dev, *, data="here", rate=0.1):
         command = f"elmore train srl --train {data}/train.conll --training.learning_rate {rate} --training.seed {seed}"
         facts = {"variant": WITH, "fraction": 1.0, "seed": seed, "dev": dev, "command": f"{command} -o seed-{seed}"}
         return json.dumps(facts) + "\n"
 
-    made, kept = tmp_path / "made.jsonl", tmp_path / "kept.jsonl"
-    kept.write_text(line(1, 50.0) + line(2, 51.0))
-    made.write_text(line(2, 52.0, data="there") + line(3, 53.0, data="there"))
-    experiment["run"].keep_lines(made, kept)
-    assert kept.read_text() == line(1, 50.0) + line(2, 52.0, data="there") + line(3, 53.0, data="there")
-    made.write_text(line(1, 54.0, rate=0.2))  # which those of the other rate cannot stand beside
-    experiment["run"].keep_lines(made, kept)
-    assert kept.read_text() == made.read_text()
+    def fill(folder, lines, counts):
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "counts").mkdir(parents=True)
+        (folder / "results.jsonl").write_text("".join(lines))
+        for name, content in counts.items():
+            (folder / "counts" / f"{name}.npz").write_text(content)
+
+    def found(folder):
+        counts = {path.stem: path.read_text() for path in sorted((folder / "counts").iterdir())}
+        return (folder / "results.jsonl").read_text(), counts
+
+    made, kept = tmp_path / "made", tmp_path / "kept"
+    fill(kept, [line(1, 50.0), line(2, 51.0)], {"seed-1": "old", "seed-2": "old"})
+    new = [line(2, 52.0, data="there"), line(3, 53.0, data="there")]
+    fill(made, new, {"seed-2": "new", "seed-3": "new"})
+    experiment["run"].keep_trainings(made, kept)
+    assert found(kept) == ("".join([line(1, 50.0), *new]), {"seed-1": "old", "seed-2": "new", "seed-3": "new"})
+    fill(made, [line(1, 54.0, rate=0.2)], {"seed-1": "new"})  # which those of the other rate cannot stand beside
+    experiment["run"].keep_trainings(made, kept)
+    assert found(kept) == found(made)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the task data in ../shared")

@@ -4,11 +4,11 @@
         [--device DEVICE] [--seeds N] [--only VARIANT ...] [--set FIELD=VALUE ...] [--no-tables]
 
 Every NAME is a comparison as `elmore compare` makes them; without any, all are run. They can be stopped and go on where
-they were. Of each, results/NAME keeps the table and the plots, and a line for every training with the command that
-trains the same model; the tables of one data set, such as snli and snli-layers, share their trainings, whose lines are
-kept with the first. --only trains these variants alone, for now, and what they are measured against: tables that are
-written then have no other rows. For a trial there are --work and --results for folders of its own, and
---set training.epochs=2 for any field of the recipe.
+they were. Of each, results/NAME keeps the table and the plots, a line for every training with the command that trains
+the same model, and in counts/ what its test scores are made of, example by example; the tables of one data set, such as
+snli and snli-layers, share their trainings, which are kept with the first. --only trains these variants alone, for now,
+and what they are measured against: tables that are written then have no other rows. For a trial there are --work and
+--results for folders of its own, and --set training.epochs=2 for any field of the recipe.
 """
 
 import argparse
@@ -117,32 +117,35 @@ def wanted(variants: Sequence[Variant], only: Sequence[str] | None) -> list[Vari
 
 
 def keep(report: Reported, tables: Path, trainings: Path) -> None:
-    """Copy what is to be kept: the table and the plots, and the lines of all trainings."""
-    for folder in (tables, trainings):
-        folder.mkdir(parents=True, exist_ok=True)
+    """Copy what is to be kept: the table and the plots, and of all trainings their lines and counts."""
+    tables.mkdir(parents=True, exist_ok=True)
     for file in report.files.values():
         shutil.copy(file, tables)
-    keep_lines(report.files["table"].parent / "results.jsonl", trainings / "results.jsonl")
+    keep_trainings(report.files["table"].parent, trainings)
 
 
-def keep_lines(made: Path, kept: Path) -> None:
-    """Put the lines of trainings among those that are kept, so that tables made elsewhere lose none of theirs.
+def keep_trainings(made: Path, kept: Path) -> None:
+    """Put these trainings among those that are kept, so that tables made elsewhere lose none of theirs.
 
     If a variant was trained by another recipe, or on other data, then all that was kept is out of date.
     """
-    new, old = ([json.loads(line) for line in read_lines(path)] for path in (made, kept))
+    new, old = (read_lines(folder / "results.jsonl") for folder in (made, kept))
     trained_by = {line["variant"]: recipe_of(line) for line in new}
     if changed := [line for line in old if trained_by.get(line["variant"], recipe_of(line)) != recipe_of(line)]:
-        print(f"{kept}: {changed[0]['variant']!r} was trained otherwise before; the lines of then are dropped")
+        print(f"{kept}: {changed[0]['variant']!r} was trained otherwise before; what was kept of then is dropped")
         old = []
+        shutil.rmtree(kept / "counts", ignore_errors=True)
+    (kept / "counts").mkdir(parents=True, exist_ok=True)
+    for file in (made / "counts").glob("*.npz"):
+        shutil.copy(file, kept / "counts")
     lines = {(line["variant"], line["fraction"], line["seed"]): line for line in (*old, *new)}
-    with atomic_write(kept) as unfinished:
+    with atomic_write(kept / "results.jsonl") as unfinished:
         text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines.values())
         unfinished.write_text(text, encoding="utf-8")
 
 
-def read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
 def recipe_of(line: Mapping[str, Any]) -> list[str]:
