@@ -27,7 +27,7 @@ def training() -> str:
         found.setdefault(line["device"], {}).update({name: (one, line) for name, one in line["tasks"].items()})
     rows = [
         [
-            f"`{name}`, {'CPU' if device == 'cpu' else device}",
+            f"`{name}`, {'CPU, ' + threads(line['threads']) if device == 'cpu' else device}",
             f"{one['seconds_per_epoch']['without']:.0f} s",
             f"{one['seconds_per_epoch']['with']:.0f} s",
             f"{one['ratio']:.2f}",
@@ -48,6 +48,10 @@ def training() -> str:
         "rounds × batches",
     ]
     return table(head, rows)
+
+
+def threads(count: int) -> str:
+    return f"{count} thread{'s' if count != 1 else ''}"
 
 
 def rounded(rate: float) -> str:
@@ -97,7 +101,7 @@ def prediction_table(line: dict[str, Any]) -> str:
         rows.append(row)
     head = ["sentences a second"]
     for n in found:
-        head += [f"{n} thread{'s' if n != '1' else ''}", "per processor second"]
+        head += [threads(int(n)), "per processor second"]
     return table(head, rows)
 
 
