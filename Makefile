@@ -24,8 +24,8 @@ demo: $(VENV)/ready  ## embed a few sentences and show what comes out
 test: $(VENV)/ready  ## the tests, examples in docstrings and README included
 	$(BIN)/python -m pytest --quiet
 
-test-all: $(VENV)/ready  ## the slow tests too
-	$(BIN)/python -m pytest --quiet -m 'slow or not slow'
+test-all: $(VENV)/ready  ## the slow tests too, and random examples that are new each time
+	$(BIN)/python -m pytest --quiet -m 'slow or not slow' --hypothesis-profile search
 
 $(VENV)/triton: $(VENV)/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check triton

@@ -5,16 +5,31 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, register_random, settings
 
 from elmore import Embedder, load
 from elmore.corpus.corpus import Corpus
 from elmore.model import Model
 from small_runs import small_corpus
 
-# How long an example takes says how busy the machine is, and nothing of what is tested.
-settings.register_profile("elmore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says how busy the machine is, and nothing of what is tested. The same code has the same
+# examples every time, so that a failure is of what was changed; `--hypothesis-profile search` looks for others.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("elmore", PATIENT, derandomize=True)
+settings.register_profile("search", PATIENT, derandomize=False)
 settings.load_profile("elmore")
+
+
+class TorchRandom:
+    """torch's own random numbers, for hypothesis to seed before every example."""
+
+    seed = staticmethod(torch.manual_seed)
+    getstate = staticmethod(torch.get_rng_state)
+    setstate = staticmethod(torch.set_rng_state)
+
+
+TORCH_RANDOM = TorchRandom()  # hypothesis keeps no more than a weak reference
+register_random(TORCH_RANDOM)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NO_REFERENCE_DATA = "the folder `shared` with the reference data is not beside the repository"
@@ -62,6 +77,12 @@ def tiny() -> Embedder:
 @pytest.fixture(scope="session")
 def tiny_model() -> Model:
     return load("tiny-random")
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    """Whatever ran before."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

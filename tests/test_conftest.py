@@ -2,7 +2,12 @@
 
 from types import SimpleNamespace
 
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 import conftest
+from reference.strategies import patiently
 
 
 class Terminal:
@@ -28,3 +33,20 @@ def test_a_run_with_the_reference_data_says_nothing() -> None:
     terminal = Terminal("no GPU here")
     conftest.pytest_terminal_summary(terminal)
     assert terminal.said == []
+
+
+def test_every_example_has_the_same_random_numbers() -> None:
+    drawn = []
+
+    @given(st.integers())
+    def draw(_: int) -> None:
+        drawn.append(torch.rand(1).item())
+
+    torch.manual_seed(5)
+    draw()
+    assert len(drawn) > 1
+    assert len(set(drawn)) == 1
+
+
+def test_settings_of_single_tests_are_made_after_the_profile_was_chosen() -> None:
+    assert patiently.derandomize == settings.default.derandomize
