@@ -66,7 +66,7 @@ class Published(NamedTuple):
     test: str
     model: str
     score: float
-    trained_on: str  # nothing, where it was not looked up
+    trained_on: str  # nothing, where the paper was not at hand
 
 
 PUBLISHED = (
@@ -74,7 +74,12 @@ PUBLISHED = (
     Published("SNLI", "ESIM with ELMo, Peters et al., 2018", 88.7, "all of SNLI"),
     Published("WNUT-17", "von Däniken and Cieliebak, 2017", 40.78, "the same, and data with other labels"),
     Published("WNUT-17", "Aguilar et al., 2018", 45.55, ""),
-    Published("WNUT-17", "pooled Flair embeddings, Akbik et al., 2019", 49.59, ""),
+    Published(
+        "WNUT-17",
+        "pooled Flair embeddings, Akbik et al., 2019",
+        49.59,
+        "the same, and its dev set, by flair's configuration",
+    ),
     Published("SST-5", "BCN with CoVe, McCann et al., 2017", 53.7, "the same"),
     Published("SST-5", "BCN, in Peters et al., 2018", 51.4, "the same"),
     Published("SST-5", "BCN with ELMo, Peters et al., 2018", 54.7, "the same"),

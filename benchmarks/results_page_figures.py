@@ -1,19 +1,24 @@
 """The tables of `docs/results.md`: what was measured on each task, and beside it what the paper reports.
 
-A task whose results are not kept has no row, and a table without rows is left out.
+A task whose results are not kept has no row and no column, and a table without rows is left out.
 """
 
+import shlex
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import ablation_figures
 import paper_figures as paper
 import word_senses_figures
-from kept_results import read, read_lines, table
+from kept_results import in_words, read, read_lines, table
 from task_comparison_figures import RESULTS
 
 WITHOUT, WITH = "without ELMo", "with ELMo"
 FINE_TUNING = RESULTS.parents[1] / "fine-tuning" / "results" / "perplexity.json"
+RECIPES = Path(__file__).resolve().parents[1] / "src" / "elmore" / "recipes" / "tasks"
 
 Row = dict[str, Any]
 
@@ -43,6 +48,7 @@ TEST_SETS = (
     TestSet("ewt-upos", "EWT"),
     TestSet("ewt-xpos", "EWT"),
 )
+PROBES = ("ewt-upos-probes", "ewt-xpos-probes")
 TAGS = {"ewt-upos": "EWT, universal tags", "ewt-xpos": "EWT, Penn-style tags"}  # of one test set
 TASKS = {"SQuAD": "squad", "SNLI": "snli", "SRL": "srl"}  # of the paper's tables 2 and 3
 COREFERENCE = {"litbank": "LitBank, fold 0", "ontogum": "OntoGUM"}
@@ -84,16 +90,22 @@ def error_reduction(name: str, test: str, variant: str = WITH, fraction: float =
     return f"{100 * row['gains'][test]['error_reduction']:.1f}"
 
 
+def paper_reduction(bar: str) -> str:
+    return f"{paper.TABLE_1[bar].error_reduction:.1f}"
+
+
 def first_half() -> list[str]:
     """Of names, sentiment and parts of speech, in the order of the page that sums them up."""
     return [
         error_reduction("wikineural", "Wikigold"),
-        error_reduction("wnut17", "WNUT-17"),
-        error_reduction("wnut17", "WNUT-17", "with ELMo, GloVe fixed"),
         error_reduction("ewt-upos", "EWT"),
         error_reduction("ewt-xpos", "EWT"),
         error_reduction("wikineural", "WikiNEuRal"),
+        error_reduction("wnut17", "WNUT-17"),
+        error_reduction("wnut17", "WNUT-17", "with ELMo, GloVe fixed"),
+        paper_reduction("NER"),
         error_reduction("sst", "SST-5"),
+        paper_reduction("SST-5"),
         error_reduction("wikineural", "WikiNEuRal", fraction=0.01),
     ]
 
@@ -107,8 +119,45 @@ def second_half() -> list[str]:
         error_reduction("litbank", "LitBank, fold 0"),
         error_reduction("ontogum", "OntoGUM"),
         error_reduction("squad", "SQuAD, articles 37 to 48"),
+        paper_reduction("SQuAD"),
         error_reduction("srl-fractions", "PropBank on EWT", fraction=0.1),
     ]
+
+
+def missed_on_squad() -> list[str]:
+    """By how much, and what the settings that were tried by the dev set came to, each side by its best."""
+    rows = rows_of("settings-squad")
+    best = {
+        with_elmo: max(row["dev"]["mean"] for row in rows if row["variant"].startswith("with ELMo") is with_elmo)
+        for with_elmo in (False, True)
+    }
+    return [
+        error_reduction("squad", "SQuAD, articles 37 to 48"),
+        paper_reduction("SQuAD"),
+        str(len(rows)),
+        f"{best[True]:.2f}",
+        f"{best[False]:.2f}",
+        f"{100 * (best[True] - best[False]) / (100 - best[False]):.1f}",
+    ]
+
+
+def ended_by_the_last_epoch() -> list[str]:
+    """Trainings whose dev score was not flat yet, of all of the page, and those of them that had a tenth of SST-5."""
+    kept = [RESULTS / name for name in (*dict.fromkeys(one.comparison for one in TEST_SETS), *PROBES)]
+    kept += [folder for folder in sorted(ablation_figures.RESULTS.iterdir()) if folder.is_dir()]
+    lines = [(folder, line) for folder in kept for line in read_lines(folder / "results.jsonl")]
+    ended = [(folder, line) for folder, line in lines if line["epochs"] - line["best_epoch"] < patience(line)]
+    tenth = [line for folder, line in ended if folder == RESULTS / "sst" and line["fraction"] == 0.1]
+    return [in_words(len(ended)), str(len(lines)), in_words(len(tenth))]
+
+
+def patience(line: Row) -> int:
+    """How many epochs a training waited for a better score: its command's, else its recipe's."""
+    words = shlex.split(line["command"])
+    if "--training.patience" in words:
+        return int(words[words.index("--training.patience") + 1])
+    recipe = tomllib.loads((RECIPES / f"{words[2]}.toml").read_text(encoding="utf-8"))
+    return int(recipe["training"]["patience"])
 
 
 def error_reductions() -> str:
@@ -143,17 +192,18 @@ def error_reductions() -> str:
 
 def dev_scores(suffix: str, variants: Sequence[str], reported: Mapping[str, Mapping[str, float]] | None = None) -> str:
     """Of variants for each task, ours and, where it has any, the paper's."""
-    if not any(rows_of(f"{name}-{suffix}") for name in TASKS.values()):
+    tasks = {task: name for task, name in TASKS.items() if rows_of(f"{name}-{suffix}")}
+    if not tasks:
         return ""
     cells = []
     for variant in variants:
         line = [variant]
-        for task, name in TASKS.items():
+        for task, name in tasks.items():
             row = row_of(f"{name}-{suffix}", variant)
             line += [score(row["dev"]) if row else "", *([str(reported[task].get(variant, ""))] if reported else [])]
         cells.append(line)
     return table(
-        ["dev score", *(cell for task in TASKS for cell in (task, *(["the paper"] if reported else [])))], cells
+        ["dev score", *(cell for task in tasks for cell in (task, *(["the paper"] if reported else [])))], cells
     )
 
 
@@ -167,6 +217,15 @@ def places() -> str:
 
 def subword() -> str:
     return dev_scores("subword", list(paper.SUBWORD["SQuAD"]), paper.SUBWORD)
+
+
+def subword_points() -> list[str]:
+    """What the context-free layer in place of GloVe's vectors brings on dev, of what ELMo beside them does."""
+    found = []
+    for name in ("squad-subword", "snli-subword"):
+        dev = {row["variant"]: row["dev"]["mean"] for row in rows_of(name)}
+        found += [f"{dev[one] - dev[WITHOUT]:.1f}" for one in ("context-free layer without GloVe", WITH)]
+    return found
 
 
 def gamma() -> str:
@@ -310,7 +369,7 @@ def published() -> str:
             [
                 one.test,
                 one.model,
-                one.trained_on or "not looked up",
+                one.trained_on or "not known here",
                 str(one.score),
                 score(row["tests"][one.test]) if row else "",
             ]
@@ -327,7 +386,7 @@ def senses() -> str:
 def tags() -> str:
     cells = []
     for layer in ("layer 0", "layer 1", "layer 2"):
-        found = [row_of(name, layer) for name in ("ewt-upos-probes", "ewt-xpos-probes")]
+        found = [row_of(name, layer) for name in PROBES]
         cells.append(
             [layer, *(score(row["tests"]["EWT"]) if row else "" for row in found), str(paper.POS.get(layer, ""))]
         )

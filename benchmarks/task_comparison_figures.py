@@ -20,6 +20,12 @@ def comparison(name: str) -> str:
     return markdown_table(RESULTS / name / "table.md")
 
 
+def not_trained() -> str:
+    """The names of the tables that are defined and not made yet, as a sentence; nothing where there are none."""
+    missing = [f"`{name}`" for name in NAMES if not (RESULTS / name / "table.md").is_file()]
+    return f"Defined, and not trained yet: {', '.join(missing)}." if missing else ""
+
+
 def markdown_table(table: Path) -> str:
     """The table that `elmore compare` wrote, a heading for each test set; nothing before it was run."""
     if not table.is_file():

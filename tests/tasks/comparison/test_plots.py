@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -6,8 +7,8 @@ from elmore.errors import MissingExtra
 from elmore.tasks.comparison.plots import learned_mixes, plot_comparison, plot_dev_scores, plot_fractions
 from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
 from elmore.tasks.comparison.table import tabulate
-from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
-from elmore.tasks.mix_plot import plot_mixes
+from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, make_plan, paper_variants
+from elmore.tasks.mix_plot import STYLE, plot_mixes
 from elmore.tasks.recipe import TaskRecipe
 
 PLAN = make_plan(TaskRecipe(), paper_variants(layers=["last"], where=["input", "both"], fractions=[0.01, 0.1]), seeds=2)
@@ -67,11 +68,36 @@ def test_only_mixes_that_were_learnt_are_drawn_and_each_once(figure):
 
 
 def test_dev_scores_are_drawn_by_epoch_with_and_without(figure):
-    axes = figure.subplots()
-    plot_dev_scores(axes, "accuracy", PLAN, RESULTS)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [WITHOUT, f"best {WITHOUT}", WITH]
+    plot_dev_scores(figure, "accuracy", PLAN, RESULTS)
+    [axes], [legend] = figure.axes, figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [WITHOUT, f"best {WITHOUT}", WITH]
     assert list(axes.lines[0].get_ydata()) == [70.0, 91.0, 75.0]
     assert axes.lines[0].get_markevery() == [1]  # the second epoch was the best
+
+
+@pytest.mark.parametrize("longest", ["GloVe fixed", "GloVe fixed, biLM fine-tuned on the task's text"])
+def test_names_of_variants_leave_room_for_the_dev_scores(longest):
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = (WITHOUT, WITH, f"{WITHOUT}, {longest}", f"{WITH}, {longest}")
+    variants = [
+        Variant(name=name, changes={"training.epochs": n + 1}, baseline=names[n - 1] if n % 2 else None)
+        for n, name in enumerate(names)
+    ]
+    plan = make_plan(TaskRecipe(), variants, seeds=1)
+    with mpl.rc_context(STYLE):  # as plot_comparison draws it
+        figure = Figure(figsize=(4.8, 3.2), layout="constrained")
+        plot_dev_scores(figure, "accuracy", plan, [replace(RESULTS[0], variant=name) for name in names])
+        FigureCanvasAgg(figure).draw()
+    [axes], [legend] = figure.axes, figure.legends
+    drawn, named = axes.get_window_extent(), legend.get_window_extent()
+    assert named.x0 >= 0
+    assert named.x1 <= figure.bbox.x1
+    assert named.y0 >= drawn.y1  # above the curves
+    assert drawn.width > 0.8 * figure.bbox.width
+    assert drawn.height > 0.4 * figure.bbox.height
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch, tmp_path):

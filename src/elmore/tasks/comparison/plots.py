@@ -13,7 +13,6 @@ from elmore.tasks.comparison.variants import Plan, Variant
 from elmore.tasks.mix_plot import PANEL, STYLE, draw_mixes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Told apart by those who see colours otherwise, and in print without colour (Paul Tol's).
@@ -44,7 +43,7 @@ def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: S
             drawn["mixes"] = folder / "mixes.png"
             draw_mixes(mixes, drawn["mixes"])
         figure = Figure(figsize=(4.8, 3.2), layout="constrained")
-        plot_dev_scores(figure.subplots(), comparison.metric, plan, results)
+        plot_dev_scores(figure, comparison.metric, plan, results)
         save("dev-scores", figure)
     return drawn
 
@@ -90,7 +89,7 @@ def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[t
     return found
 
 
-def plot_dev_scores(axes: "Axes", metric: str, plan: Plan, results: Sequence[CellResult]) -> None:
+def plot_dev_scores(figure: "Figure", metric: str, plan: Plan, results: Sequence[CellResult]) -> None:
     """The dev score after each epoch, a line for each seed, the best marked; dotted, the mean of the baseline's best.
 
     Of the variants the baselines, and what is measured against each first: more would be a knot.
@@ -98,6 +97,7 @@ def plot_dev_scores(axes: "Axes", metric: str, plan: Plan, results: Sequence[Cel
     from matplotlib.ticker import MaxNLocator
 
     own = plan.base.training.fraction
+    axes = figure.subplots()
     trained = _trained_variants(plan)
     first = {variant.baseline: variant.name for variant in reversed(trained)}
     shown = [variant for variant in trained if variant.baseline is None or first[variant.baseline] == variant.name]
@@ -120,8 +120,16 @@ def plot_dev_scores(axes: "Axes", metric: str, plan: Plan, results: Sequence[Cel
     axes.set(xlabel="epoch", ylabel=f"dev {metric}")
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
-    # Above, for curves may be anywhere.
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=3, columnspacing=1.2)
+    _name_above(figure)
+
+
+def _name_above(figure: "Figure") -> None:
+    """A legend above the curves, which may be anywhere, in as many columns as the names leave room for."""
+    for columns in (3, 2, 1):
+        legend = figure.legend(loc="outside upper center", ncols=columns, columnspacing=1.2)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _trained_variants(plan: Plan) -> list[Variant]:
