@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import small_tasks
 from elmore.errors import InputError, InputWarning
@@ -243,3 +244,18 @@ def test_data_without_clusters_is_refused_where_it_would_be_scored(model, tmp_pa
     file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"none\.conll, line 1: no two mentions of one cluster follow"):
         model.evaluate(file)
+
+
+def test_a_very_long_sentence_is_not_what_all_others_are_padded_to(model, monkeypatch):
+    maker, network = model.assembled.maker, model.assembled.model
+    sentences = [["John", "saw", "Mary", "."], ["She"], ["It", "barks"] * 20, ["He", "barks", "."], ["John", "barks"]]
+    document = CorefExample(sentences)
+    together = maker.batch([document])
+    monkeypatch.setattr("elmore.tasks.batch_maker.PLACES_TOGETHER", 20)
+    apart = maker.batch([document])
+    assert [one.lengths for one in together.inputs] == [(4, 1, 40, 3, 2)]
+    assert [one.lengths for one in apart.inputs] == [(4, 1), (40,), (3, 2)]
+    found, expected = (network._tokens(batch) for batch in (apart, together))
+    assert found.lengths == expected.lengths
+    torch.testing.assert_close(found[:2], expected[:2], rtol=1e-5, atol=1e-5)
+    assert network.predict(apart) == network.predict(together)

@@ -117,6 +117,12 @@ def test_an_argument_that_goes_on_keeps_its_label_and_a_text_without_predicates_
     assert str(none) == "In\t-\nParis\t-\n.\t-\n"
 
 
+def test_a_sentence_that_takes_long_is_told_before_it_is_read(model, monkeypatch):
+    monkeypatch.setattr("elmore.tasks.srl.LONG_SENTENCE", 5)
+    with pytest.warns(InputWarning, match=r"^text 2: has a sentence of 6 tokens, which takes long: .* of its own$"):
+        model.predict(["Mary sleeps in Paris.", "Mary sleeps.\nMary sleeps in old Paris."])
+
+
 def test_what_has_no_words_is_no_sentence(model):
     [result, without] = model.predict(["Mary sleeps. \u200b\n\u00ad\nMary sleeps.", "\u200b"])
     assert result.sentences == (3, 3)

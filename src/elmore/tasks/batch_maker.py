@@ -22,6 +22,7 @@ E = TypeVar("E")
 P = TypeVar("P")
 
 TOKENS_AT_ONCE = 4096  # when predicting
+PLACES_TOGETHER = 2**14  # for tokens and padding, that the sentences of a document are laid out in
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class BatchMaker(Generic[E]):
         columns: Iterable[Sequence[Sequence[str]]]
         if self.task.reads_documents:
             (document,) = examples
-            columns = [self.task.sentences(document)]
+            columns = _laid_out_together(self.task.sentences(document))
         else:
             columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
         if self.task.reads_as_one:
@@ -108,6 +109,22 @@ def predict_together(
             for number, prediction in zip(numbers, found, strict=True):
                 predictions[number] = prediction
     return predictions  # type: ignore[return-value]  # each has its own by now
+
+
+def _laid_out_together(sentences: Sequence[Sequence[str]]) -> list[list[Sequence[str]]]:
+    """The sentences of a document, in their order: all together, unless one is so much longer than the others.
+
+    They are padded to its length: one of thousands of tokens among hundreds would fill as much memory as hundreds.
+    """
+    groups: list[list[Sequence[str]]] = [[]]
+    longest = 0
+    for sentence in sentences:
+        longest = max(longest, len(sentence))
+        if groups[-1] and (len(groups[-1]) + 1) * longest > PLACES_TOGETHER:
+            groups.append([])
+            longest = len(sentence)
+        groups[-1].append(sentence)
+    return groups
 
 
 def _layers_once(source: LayerSource, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.floating]]:

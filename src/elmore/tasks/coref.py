@@ -42,6 +42,7 @@ from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, 
 from elmore.tasks.recipe import TaskOptions, TaskRecipe, TrainingOptions
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
+from elmore.tasks.token_inputs import TokenInputs
 
 LONGEST_DOCUMENT = 10_000  # words; the layers of more would fill gigabytes
 TokenSpan = tuple[int, int]  # the first token of a document or of a part, and the one after the last
@@ -163,17 +164,21 @@ class CoreferenceModel(TaskModel[CorefExample, list[list[TokenSpan]]]):
         return [link_clusters(rank_together([one.ranker for one in members], tokens))]
 
     def _tokens(self, batch: Batch[CorefExample]) -> DocumentTokens:
-        (inputs,) = batch.inputs
+        h, x = map(torch.cat, zip(*map(self._read, batch.inputs), strict=True))
+        return DocumentTokens(h, x, [length for inputs in batch.inputs for length in inputs.lengths])
+
+    def _read(self, inputs: TokenInputs) -> tuple[Tensor, Tensor]:  # (N, D), (N, X)
+        """Some sentences, as `DocumentTokens` has them."""
         vectors = self.embedder(inputs)
         x = self.lexical_dropout(vectors.input)
         h = self.dropout(self.encoder(x, inputs.lengths))
         if vectors.output is not None:
             h = torch.cat([h, vectors.output.to(h.dtype)], dim=2)
-        # All tokens of the document in a row; a mask for an index would have the host wait for how many there are.
+        # All their tokens in a row; a mask for an index would have the host wait for how many there are.
         places = np.flatnonzero(np.arange(h.shape[1]) < np.array(inputs.lengths).reshape(-1, 1))
         rows = send(torch.from_numpy(places), h.device)
         h, x = (vectors.flatten(0, 1).index_select(0, rows) for vectors in (h, x))
-        return DocumentTokens(h, x, inputs.lengths)
+        return h, x
 
 
 def read(paths: Sequence[str | Path], options: CorefOptions, *, to_train: bool) -> Dataset[CorefExample]:

@@ -8,11 +8,12 @@ does, with the predicates given.
 On raw text the model finds the predicates itself (`role_labeling`).
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmore.errors import InputError, count, shortened
+from elmore.errors import InputError, InputWarning, count, shortened
 from elmore.fields import checked_field
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.srl_f1 import arguments, srl_scores
@@ -21,6 +22,9 @@ from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.role_labeling import PredictedRoles, RoleExample, RoleLabeler, RoleLabelerOptions
 from elmore.tasks.tag_schemes import Span, lenient_spans, tags_of
 from elmore.tasks.task import Dataset, Labels, Task, TextCutter
+
+# Tokens of raw text. Of so many some 150 are predicates, and for each of those all are read: a minute on a CPU.
+LONG_SENTENCE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +237,17 @@ def _rows(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def parse(text: str, cutter: TextCutter) -> list[RoleExample]:
-    return [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text) if cut.tokens]
+    """The sentences of a text."""
+    found = [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text) if cut.tokens]
+    longest = max((len(one.tokens) for one in found), default=0)
+    if longest > LONG_SENTENCE:
+        warnings.warn(
+            f"{cutter.name}: has a sentence of {longest:,} tokens, which takes long: it is read once for each of its "
+            "predicates. If it is several sentences, write each on a line of its own",
+            InputWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def result(

@@ -35,7 +35,8 @@ class Dataset(NamedTuple, Generic[E]):
 class Batch(NamedTuple, Generic[E]):
     """Examples that are read together, and their token sequences: one for a tagger, two for a paragraph and a question.
 
-    Of a document, which is read alone, all sentences are one; so are both of a pair that a model reads alike.
+    Of a document, which is read alone, all sentences are one, or some in a row where one is very long; so are both of a
+    pair that a model reads alike.
     """
 
     examples: Sequence[E]
