@@ -284,7 +284,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("experiments/overlap/README.md", "{} million words in this way of counting"): overlap_figures.words,
     (
         "docs/results.md",
-        "last epoch came before that in {} of {} trainings, {} of which had a tenth of SST-5",
+        "last epoch came before that in {} of {} trainings, {} of them on a tenth of SST-5",
     ): results_page_figures.ended_by_the_last_epoch,
     (
         "docs/results.md",
