@@ -22,7 +22,7 @@ from elmore.corpus.corpus import CLASSES, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABU
 from elmore.corpus.documents import blocks_of, common_format, read_documents
 from elmore.corpus.heldout import choose_heldout, split_heldout
 from elmore.corpus.numbering import Draft
-from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
+from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabulary, warn_if_unfit
 from elmore.corpus.statistics import corpus_statistics
 from elmore.corpus.type_table import TypeTable
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
@@ -75,7 +75,7 @@ def prepare(
     found = find_inputs(inputs, formats=get_args(CorpusFormat))
     kind = common_format(found.files, input_format)
     style = _style(kind, language=language, lowercase=lowercase)
-    given = None if vocabulary is None else read_vocabulary(Path(vocabulary))
+    given = None if vocabulary is None else read_softmax_vocabulary(Path(vocabulary))
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
         on_read = progress.read if progress else None
