@@ -1,14 +1,17 @@
 """The house rules that a machine can see: functions fit on a screen, and take a handful of arguments.
 
-And no test waits for ever for a program that it started.
+No test waits for ever for a program that it started, and what the pages say of the tree is so.
 """
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "elmore"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "elmore"
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 
 # Arguments that are not ours to choose: compat has the signatures of the code it stands in for, and a Triton kernel is
@@ -68,3 +71,21 @@ def test_whatever_a_test_starts_it_waits_for_with_a_limit():
                     waited_without.append(f"{path.name}:{node.lineno}")
     assert started > 20  # all tests were looked through
     assert waited_without == []
+
+
+def test_the_page_of_the_architecture_has_the_layers_that_are_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    told = re.search(r"^Import layers, highest first: (.+?)\.\n\n", page, re.DOTALL | re.MULTILINE)
+    assert told is not None
+    assert re.findall(r"`(.+?)`", told[1]) == contracts[0]["layers"]
+
+
+def test_the_box_of_the_readme_names_every_part_of_the_package_and_no_other():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    box = page.partition("```text\nsrc/elmore/\n")[2].partition("\ntests/")[0]
+    told = [line.split()[0].removesuffix("/") for line in box.splitlines()]
+    parts = [path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "py.typed")]
+    assert sorted(told) == sorted(parts)

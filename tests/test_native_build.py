@@ -56,3 +56,18 @@ def test_a_compiler_that_fails_leaves_a_package_without_the_library(tmp_path: Pa
     )
     assert "building extension" in ended.stderr + ended.stdout
     assert not list(tmp_path.rglob("*.so"))
+
+
+def test_a_source_distribution_has_the_sources_wherever_it_is_made(tmp_path: Path) -> None:
+    # As on a system for which nothing is built.
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "egg_info", "--egg-base", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "ELMORE_NATIVE": "0"},
+        timeout=120,
+        check=True,
+    )
+    (listed,) = tmp_path.glob("*.egg-info/SOURCES.txt")
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "src/elmore/kernels/native").iterdir()}
+    assert sources
+    assert sources <= set(listed.read_text(encoding="utf-8").splitlines())

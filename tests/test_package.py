@@ -26,8 +26,8 @@ def test_importing_elmore_imports_neither_torch_nor_numpy() -> None:
 def test_the_help_of_every_verb_does_without_torch() -> None:
     code = """
 import sys
-from elmore.cli import main
-for arguments in (['--help'], ['--version'], ['embed', '--help'], ['info', '--help'], ['convert', '--help']):
+from elmore.cli.app import VERBS, main
+for arguments in (['--help'], ['--version'], *([verb, '--help'] for verb in VERBS)):
     try:
         main(arguments)
     except SystemExit as end:

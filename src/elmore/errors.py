@@ -21,7 +21,7 @@ from contextlib import contextmanager
 class ElmoreError(Exception):
     """Something a user can mend; its message says how."""
 
-    # KeyError-like builtins in the family would otherwise print their message in quotes.
+    # ImportError prints the message it was made with, without the place that `error_context` puts in front.
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 

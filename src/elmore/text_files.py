@@ -91,6 +91,8 @@ def _damage_explained(name: str) -> Iterator[None]:
     """Say by the file's name whatever goes wrong while it is read."""
     try:
         yield
+    except MissingExtra as error:
+        raise MissingExtra(f"{name}: {error}") from None
     except ElmoreError:
         raise
     except FileNotFoundError:

@@ -139,15 +139,6 @@ def test_the_list_of_verbs_imports_no_verb() -> None:
     assert ended.stderr.strip() == str(loaded)
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_process_among_several_does_not_wait_for_the_end_of_python(processes: str) -> None:
-    # As a thread of a process group may bring it down there.
-    code = "import atexit, os, torch.distributed, elmore.cli; atexit.register(os.abort); elmore.cli.main(['--version'])"
-    found = python(code, WORLD_SIZE=processes)
-    assert found.stdout == f"elmore {__version__}\n"
-    assert (found.returncode == 0) == (processes == "2")
-
-
 def test_flags_show_as_flags(elmore) -> None:
     assert any(line.split("  ")[1:2] == ["--json"] for line in elmore("info", "--help").out.splitlines())
 

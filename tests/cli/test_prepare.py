@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import elmore
-from elmore.cli.prepare import prepare
+from elmore.cli.app import program
 from elmore.corpus import prepare as preparing
 from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
@@ -22,7 +22,7 @@ def text(tmp_path: Path) -> str:
 
 
 def run(*arguments: object):
-    return CliRunner().invoke(prepare, [str(argument) for argument in arguments])
+    return CliRunner().invoke(program, ["prepare", *map(str, arguments)])
 
 
 def test_every_option_reaches_the_work(text, tmp_path):
@@ -74,7 +74,7 @@ def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(preparing, "choose_heldout", interrupted)
-    result = CliRunner().invoke(prepare, [text, "-o", str(tmp_path / "out")])
+    result = run(text, "-o", tmp_path / "out")
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

@@ -282,3 +282,10 @@ def test_a_run_may_begin_beside_a_log_of_its_scheduler(elmore, corpus, tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "slurm-1.out").write_text("queued")
     assert pretrained(elmore, corpus, "-o", tmp_path / "run", "--steps", 1).code == 0
+
+
+def test_no_steps_at_all_are_not_taken_for_none_given(elmore, corpus, tmp_path) -> None:
+    ended = elmore("pretrain", corpus.path, "-o", tmp_path / "run", *OPTIONS, "--steps", 0)
+    assert ended.code == 2
+    assert "--steps" in ended.err
+    assert not (tmp_path / "run").exists()

@@ -1,6 +1,7 @@
 """What a verb and its function in Python share has one name and one default; what verbs share is one option."""
 
 import inspect
+import re
 from collections import defaultdict
 
 import click
@@ -10,6 +11,7 @@ from elmore import Embedder, perplexity, prepare, pretrain, substitutes, surpris
 from elmore.cli.app import VERBS, program
 from elmore.embedding.job import EmbedJob
 from elmore.pretraining.settings import PretrainingSettings
+from elmore.tasks.table import TASKS
 
 FUNCTIONS = {
     "embed": (EmbedJob, Embedder),
@@ -82,3 +84,11 @@ def test_verbs_share_their_options():
     assert {"--model", "--device", "--input-format", "--token-style", "--state"} <= declared.keys()
     assert {name for name, ways in declared.items() if len(ways) > 1} <= DIFFERENT.keys()
     assert len({tuple(choices) for _, choices, _ in declared["--state"]}) == 1
+
+
+@pytest.mark.parametrize("verb", ["train", "compare"])
+def test_the_help_names_every_task(verb: str) -> None:
+    command = program.get_command(click.Context(program), verb)
+    assert command is not None
+    (task,) = (parameter for parameter in command.params if parameter.name == "task")
+    assert sorted(re.findall("[a-z]+", task.help.replace(" or ", ", "))) == sorted(TASKS)

@@ -241,6 +241,7 @@ def test_another_seed_holds_other_documents_out(file, tmp_path):
         ({"heldout": 1.0}, "heldout is 1.0; it must be a share"),
         ({"heldout": float("nan")}, "heldout is nan"),
         ({"workers": 0}, "workers is 0; it must be at least 1"),
+        ({"errors": "ignore"}, "errors is 'ignore'; it must be strict or replace"),
         ({"language": "english"}, "an ISO code"),
         ({"vocabulary": "none.txt"}, "none.txt: cannot be read"),
     ],

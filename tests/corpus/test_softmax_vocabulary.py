@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
+from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabulary, warn_if_unfit
 from elmore.errors import InputError, InputWarning
 from elmore.text.vocabulary import Vocabulary
 
@@ -36,7 +36,7 @@ def test_a_counted_vocabulary_survives_its_file():
 
 
 def test_a_file_is_taken_as_it_is(vocab):
-    assert read_vocabulary(vocab("<UNK>", "b", "</S>", "a", "<S>")).words == ("<UNK>", "b", "</S>", "a", "<S>")
+    assert read_softmax_vocabulary(vocab("<UNK>", "b", "</S>", "a", "<S>")).words == ("<UNK>", "b", "</S>", "a", "<S>")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_file_is_taken_as_it_is(vocab):
 )
 def test_an_unfit_file_is_refused_with_a_reason(vocab, words, complaint):
     with pytest.raises(InputError, match=complaint):
-        read_vocabulary(vocab(*words))
+        read_softmax_vocabulary(vocab(*words))
 
 
 WORDS = [f"w{number:03}" for number in range(300)]

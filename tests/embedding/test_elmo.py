@@ -269,3 +269,9 @@ def test_a_notebook_shows_what_the_mixes_have_learnt() -> None:
     assert shown.startswith("<table><caption>Elmo tiny-random</caption>")
     assert "<tr><th>mix 0</th><td>25.0% 25.0% 50.0%</td></tr>" in shown
     assert "<tr><th>trained parameters</th><td>3</td></tr>" in shown
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5])
+def test_a_projection_to_nothing_is_refused(size: float) -> None:
+    with pytest.raises(InputError, match=f"projection is {size}; it must be a whole number, at least 1"):
+        Elmo.from_pretrained("tiny-random", projection=size)

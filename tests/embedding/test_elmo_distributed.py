@@ -5,6 +5,7 @@ This file is also the program that each process runs.
 
 import copy
 import gc
+import importlib
 import os
 import pickle
 import socket
@@ -51,6 +52,8 @@ def gradients(task: nn.Module) -> dict[str, np.ndarray]:
 def work(rank: int, port: str, unfrozen: bool, folder: Path) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.set_num_threads(1)
+    # Before there is a group, which its functions would keep as a default argument; see `training.distributed`.
+    importlib.import_module("torch.distributed.nn.functional")
     distributed.init_process_group("gloo", rank=rank, world_size=2)
     task = DistributedDataParallel(Task(unfrozen=unfrozen))
     for _ in range(2):  # a second step meets all that the first one left

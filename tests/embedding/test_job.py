@@ -145,6 +145,13 @@ def test_blank_lines_are_refused_where_the_layout_has_no_place_for_them(text, tm
         ({}, "none/v.npz", NotFound, "the folder none does not exist"),
         ({}, "folder.npz", InputError, "folder.npz: is a folder; name a file to write"),
         ({"state": "carry", "shard": (1, 2)}, "v.npz", InputError, "a carried state needs every sentence before it"),
+        ({"shard": "1/2"}, "v.npz", InputError, r"shard is '1/2'; it must be \[a whole number, a whole number\]"),
+        ({"shard": (3, 2)}, "v.npz", InputError, "there is no part 3/2"),
+        ({"tokenizer": "spacy"}, "v.npz", InputError, "tokenizer is 'spacy'; it must be one of moses, whitespace"),
+        ({"errors": "ignore"}, "v.npz", InputError, "errors is 'ignore'; it must be strict or replace"),
+        ({"layout": "elmo"}, "v.h5", InputError, "layout is 'elmo'; it must be one of default, allennlp"),
+        ({"input_format": "word"}, "v.npz", InputError, "input_format is 'word'; it must be one of text, tokenized"),
+        ({"paragraphs": "page"}, "v.npz", InputError, "paragraphs is 'page'; it must be line or blank-line"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(text, monkeypatch, changes, where, error, complaint) -> None:

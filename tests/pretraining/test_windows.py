@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmore.errors import InputError
 from elmore.pretraining.sampling import LogUniformSampler
-from elmore.pretraining.windows import BEGIN, END, Window, WindowPlan, Windows
+from elmore.pretraining.windows import BEGIN_TYPE, END_TYPE, Window, WindowPlan, Windows
 from reference.strategies import patiently
 
 
@@ -77,7 +77,7 @@ def test_boundaries_are_begin_and_end_as_the_reading_goes():
     stream = np.array([0, 5, 6, 0, 7, 0], dtype=np.uint32)
     classes = np.arange(100, 108, dtype=np.uint32)
     window = Windows(stream, classes, WindowPlan(batch_size=1, length=5))[0]
-    assert words_read(window)[:, :, 0].tolist() == [[BEGIN, 5, 6, BEGIN, 7], [END, 7, END, 6, 5]]
+    assert words_read(window)[:, :, 0].tolist() == [[BEGIN_TYPE, 5, 6, BEGIN_TYPE, 7], [END_TYPE, 7, END_TYPE, 6, 5]]
     assert window.targets[:, :, 0].tolist() == [[105, 106, 101, 107, 101], [107, 100, 106, 105, 100]]
 
 

@@ -82,6 +82,34 @@ try:
 except ElmoreError as error:
     sys.exit(f"told: {error}")
 """
+THREADS = """
+import json, time, torch
+from contextlib import suppress
+from pathlib import Path
+from torch.nn.parallel import DistributedDataParallel
+from elmore.training.distributed import joined_process_group
+
+def threads():
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # one that has just ended
+            names.append((task / "comm").read_text())
+    return sum(name.startswith("pt_gloo") for name in names)
+
+def train():
+    DistributedDataParallel(torch.nn.Linear(2, 2))(torch.ones(1, 2)).sum().backward()
+
+with joined_process_group(torch.device("cpu")):
+    train()
+    told = {"inside": threads()}
+# The system lists a thread that has ended for a moment longer.
+for _ in range(100):
+    told["outside"] = threads()
+    if not told["outside"]:
+        break
+    time.sleep(0.05)
+print(json.dumps(told))
+"""
 
 
 def two_processes(program: str) -> list[tuple[int, str, str]]:
@@ -131,6 +159,15 @@ def test_who_loses_another_process_ends_with_a_word_instead_of_waiting():
     assert dead[0] == 9
     assert survivor[0] == 1
     assert "told: process 0 ends, because another one of this training has ended" in survivor[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the names of threads")
+def test_who_leaves_the_others_leaves_no_thread_that_could_abort_the_end_of_python():
+    for code, out, err in two_processes(THREADS):
+        assert code == 0, err
+        told = json.loads(out)
+        assert told["inside"] > 0
+        assert told["outside"] == 0
 
 
 def test_a_device_that_is_not_there_is_an_error_that_names_it():

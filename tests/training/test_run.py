@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from elmore.errors import InputError
 from elmore.training.events import Estimated, Evaluated, Progressed, RolledBack, Started, Stopped
 from elmore.training.log import read_log
 from elmore.training.memory import training_state_bytes
@@ -233,3 +234,9 @@ def test_checkpoints_that_are_due_too_soon_wait_but_the_last_one_is_written(
     steps = sorted(path.name for path in RunFolder(tmp_path).checkpoints.iterdir())
     assert len(steps) == written
     assert (steps[0], steps[-1]) == ("step-00000000", f"step-{STEPS:08d}")
+
+
+def test_a_file_is_no_place_for_a_run(tmp_path):
+    (tmp_path / "notes.txt").write_text("years of work")
+    with pytest.raises(InputError, match=r"notes\.txt: is a file; name a folder"):
+        RunFolder(tmp_path / "notes.txt")

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     _show_any_character(sys.stdout)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        _exit(_exit_code(arguments))
+        sys.exit(_exit_code(arguments))
 
 
 def _exit_code(arguments: list[str]) -> int:
@@ -120,16 +120,6 @@ def _run(arguments: list[str]) -> int:
         print("elmore: stopped", file=sys.stderr)
         return 130
     return 0
-
-
-def _exit(code: int) -> NoReturn:
-    if "torch.distributed" in sys.modules and os.environ.get("WORLD_SIZE", "1") != "1":
-        # A thread of torch's group of processes may still hold a tensor when all is done and said. Should it let go of
-        # it while Python takes itself down, it aborts the process, and torchrun takes that for a failure of all.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from elmore.cli.command import INPUT, SOURCE, argument, option, verb
+from elmore.cli.command import FILE, INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     metavar="TEXT...",
     help="Files (plain, gz, xz, bz2, zst), folders, globs; - for stdin.",
 )
-@option(
-    "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="A new or empty folder."
-)
+@option("--output", "-o", type=FILE, required=True, metavar="FOLDER", help="A new or empty folder.")
 @tokenized_option
 @option(
     "--input-format",
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 )
 @option(
     "--vocabulary",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
 )

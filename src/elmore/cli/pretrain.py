@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @recipe_option("tiny, small, medium, original; or a TOML file.", default=DEFAULT_RECIPE)
 @option("--init", metavar="MODEL", shell_complete=complete_model, panel=SHAPE, help="Fine-tune this model.")
 @option("--words", is_flag=True, panel=SHAPE, help="Read words by a table, not their characters.")
-@option("--steps", type=int, metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
+@option("--steps", type=click.IntRange(min=1), metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
 @option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
 @option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
 @settings_options

@@ -22,11 +22,12 @@ from elmore.corpus.corpus import CLASSES, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABU
 from elmore.corpus.documents import blocks_of, common_format, read_documents
 from elmore.corpus.heldout import choose_heldout, split_heldout
 from elmore.corpus.numbering import Draft
-from elmore.corpus.softmax_vocabulary import most_frequent, read_vocabulary, warn_if_unfit
+from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabulary, warn_if_unfit
 from elmore.corpus.statistics import corpus_statistics
 from elmore.corpus.type_table import TypeTable
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
+from elmore.fields import check_value
 from elmore.progress import Progress
 from elmore.text.input_format import CorpusFormat
 from elmore.text.inputs import find_inputs
@@ -71,11 +72,13 @@ def prepare(
     the `vocabulary_size` most frequent words, its three marks included, or the file `vocabulary` as it is. `heldout` is
     the share of documents to hold out, at least one if there are two. Without `workers` every core works.
     """
-    _check_options(vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers)
+    _check_options(
+        errors=errors, vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers
+    )
     found = find_inputs(inputs, formats=get_args(CorpusFormat))
     kind = common_format(found.files, input_format)
     style = _style(kind, language=language, lowercase=lowercase)
-    given = None if vocabulary is None else read_vocabulary(Path(vocabulary))
+    given = None if vocabulary is None else read_softmax_vocabulary(Path(vocabulary))
     with atomic_write_folder(output) as folder:
         draft = Draft(folder / "draft.bin")
         on_read = progress.read if progress else None
@@ -101,8 +104,14 @@ def prepare(
 
 
 def _check_options(
-    *, vocabulary_size: int | None, vocabulary: str | Path | None, heldout: float, workers: int | None
+    *,
+    errors: DecodingErrors,
+    vocabulary_size: int | None,
+    vocabulary: str | Path | None,
+    heldout: float,
+    workers: int | None,
 ) -> None:
+    check_value("errors", errors, DecodingErrors)
     if vocabulary_size is not None and vocabulary is not None:
         raise InputError(
             "vocabulary_size and vocabulary were both given; a vocabulary is either counted or taken from a file"

@@ -35,7 +35,7 @@ def storable(word: str) -> bool:
     return word == word.strip() and word != "!!!MAXTERMID"
 
 
-def read_vocabulary(path: Path) -> Vocabulary:
+def read_softmax_vocabulary(path: Path) -> Vocabulary:
     """Read a vocabulary that has the three marks and every word once."""
     vocabulary = Vocabulary.read(path)
     with error_context(path):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from elmore.devices import choose_device
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of_all
 from elmore.errors import FormatError, InputError, shortened
+from elmore.fields import check_value
 from elmore.formats.cards.elmo_settings import ElmoSettings, MixSettings
 from elmore.html_repr import html_table
 from elmore.model import Model, load, save
@@ -58,6 +59,8 @@ class Elmo(nn.Module):
             mixes = [LayerMix(num_layers) for _ in range(mixes)]
         if not mixes or any(len(mix.scalars) != num_layers for mix in mixes):
             raise InputError(f"mixes must be at least one, each over the model's {num_layers} layers")
+        if projection is not None:
+            check_value("projection", projection, int, at_least=1)
         self.model = model
         self.network = model.network
         self.mixes = nn.ModuleList(mixes)

@@ -11,6 +11,7 @@ from elmore.embedding.embedder import Embedder
 from elmore.embedding.encode_options import DtypeArgument
 from elmore.embedding.job import EmbedJob, EmbedSummary, Layout
 from elmore.embedding.layer_choice import LayersArgument
+from elmore.embedding.vectors import AnyPath
 from elmore.errors import InputWarning, count
 from elmore.model import Model
 from elmore.progress import progress_bar
@@ -19,8 +20,6 @@ from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.style import TokenizerName, TokenStyle
 from elmore.text_files import DecodingErrors, total_bytes
-
-AnyPath = str | PathLike[str]
 
 
 class EmbedArguments(TypedDict, total=False):

@@ -16,11 +16,12 @@ from elmore.embedding.spool import EmbeddedSentence, Spool
 from elmore.embedding.stream import taken_from
 from elmore.embedding.vectors import is_vector_file
 from elmore.errors import InputError, NotFound
+from elmore.fields import check_value
 from elmore.output_paths import check_output
 from elmore.progress import Progress
 from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import ReadingPosition, SentenceStream, SourceSentence, read_sentences
+from elmore.text.reading import ReadingPosition, SentenceStream, SourceSentence, check_shard, read_sentences
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TextStyle, TokenizerName, TokenStyle
 from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
 
@@ -31,6 +32,16 @@ FIRST_COMMIT_SECONDS = 1.0
 COMMIT_SECONDS = 10.0
 
 Layout = Literal["default", "allennlp", "allennlp-without-sentences", "allennlp-sentence-keys"]
+
+
+_CHOICES = {
+    "input_format": InputFormat,
+    "paragraphs": Paragraphs,
+    "tokenizer": TokenizerName,
+    "errors": DecodingErrors,
+    "shard": tuple[int, int],
+    "layout": Layout,
+}
 
 
 class EmbedSummary(NamedTuple):
@@ -87,6 +98,11 @@ class EmbedJob:
 
     def check(self, target: Path) -> None:
         """Refuse what cannot work, before anybody waits for a model."""
+        for name, kind in _CHOICES.items():
+            if (value := getattr(self, name)) is not None:
+                check_value(name, value, kind)
+        if self.shard is not None:
+            check_shard(self.shard)
         if self.encoding.state == "carry" and self.shard is not None:
             raise InputError("a carried state needs every sentence before it; leave out the shard, or the carrying")
         for source in self.sources:

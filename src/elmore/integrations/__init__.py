@@ -1,1 +1,1 @@
-"""Elmore in other tools: one file for each, and each needs an extra of its own."""
+"""Elmore in other tools: a folder for each, and each needs an extra of its own."""

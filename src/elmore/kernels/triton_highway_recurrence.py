@@ -32,7 +32,7 @@ CHANGING = ["start", "rows", "before", "after", "rows_after"]
 
 
 class TritonRecurrence(torch.autograd.Function):
-    """As the explicit recurrence of `highway_recurrence`, in float32."""
+    """As `TorchRecurrence` of `highway_recurrence`, in float32."""
 
     @staticmethod
     def forward(

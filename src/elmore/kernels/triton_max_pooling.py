@@ -34,7 +34,7 @@ def plan_for(characters: Tensor) -> Plan:
     words, length = characters.shape
     rounds = torch.ones(words, dtype=torch.int32, device=characters.device)
     for start in range(POSITIONS, length, POSITIONS):
-        # At start - 1, the last position before, every filter has span_size what it would see from there on.
+        # At start - 1, the last position before, every filter has seen what it would see from there on.
         rounds += (characters[:, start - 1 :] != characters[:, start - 1 : start]).any(dim=1)
     rounds, order = torch.sort(rounds, stable=True)
     last = torch.arange(WORDS - 1, words + WORDS - 1, WORDS, device=characters.device).clamp_(max=words - 1)

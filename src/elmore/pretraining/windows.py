@@ -22,7 +22,10 @@ from elmore.pretraining.sampling import LogUniformSampler, Negatives
 
 THREADS, WINDOWS_AHEAD = 3, 8
 
-BEGIN, END = 0, 1  # the first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read
+BEGIN_TYPE, END_TYPE = (
+    0,
+    1,
+)  # the first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Windows:
         places = starts + read if forward else starts + self._span - read  # (T, R)
         inputs = self.stream[places].astype(np.int64)
         targets = self.stream[places + 1 if forward else places - 1].astype(np.int64)
-        opens, closes = (BEGIN, END) if forward else (END, BEGIN)
+        opens, closes = (BEGIN_TYPE, END_TYPE) if forward else (END_TYPE, BEGIN_TYPE)
         inputs[inputs == 0] = opens
         targets[targets == 0] = closes
         return inputs, self.classes[targets].astype(np.int64)

@@ -64,9 +64,8 @@ def read_sentences(
     `after` leaves out what was read before, which costs no tokenising; an input that begins otherwise is an error.
     `on_read` is told how many more bytes of the files were read, as `read_lines` tells it.
     """
-    part, parts = shard or (1, 1)
-    if not 1 <= part <= parts:
-        raise InputError(f"there is no part {part}/{parts}; parts are numbered 1/{parts} to {parts}/{parts}")
+    shard = shard or (1, 1)
+    check_shard(shard)
     if format is not None and format not in get_args(InputFormat):
         raise InputError(f"the format is to be text, tokenized, conllu, conll or fasta, and is {format!r}")
     if paragraphs == "blank-line" and not split:
@@ -74,7 +73,14 @@ def read_sentences(
     files = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors, on_read=on_read)
     readers = (_reader(file, format or format_of(file), settings) for file in files)
-    return SentenceStream(readers, (part, parts), after, name=shortened([name_of(file) for file in files]))
+    return SentenceStream(readers, shard, after, name=shortened([name_of(file) for file in files]))
+
+
+def check_shard(shard: tuple[int, int]) -> None:
+    """Refuse a part that there is not."""
+    part, parts = shard
+    if not 1 <= part <= parts:
+        raise InputError(f"there is no part {part}/{parts}; parts are numbered 1/{parts} to {parts}/{parts}")
 
 
 class SentenceStream:

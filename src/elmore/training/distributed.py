@@ -131,6 +131,10 @@ def _join_process_group(device: torch.device) -> None:
 
     Torchrun keeps one store for all its tries, so that after a restart a process may find the addresses of the dead.
     """
+    # Before there is a group: what is a default argument in there is the group at the time of the import, which would
+    # then be kept, and its threads with it, to the end of the process. What wraps a model imports it.
+    import torch.distributed.nn.functional
+
     store, rank, size = next(iter(rendezvous("env://")))
     if rank == 0:
         store.set(GROUP_KEY, uuid4().hex)
@@ -147,7 +151,7 @@ def _join_process_group(device: torch.device) -> None:
 
 def _leave_process_group() -> None:
     # What wraps a model for many processes refers to itself, and would keep the group's threads alive until the very
-    # end, where they bring the process down.
+    # end, where one that still holds a tensor aborts the process.
     gc.collect()
     if dist.is_initialized():
         dist.destroy_process_group()

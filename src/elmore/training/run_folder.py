@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmore.atomic_files import atomic_write, make_folder
-from elmore.errors import FormatError, error_context
+from elmore.errors import FormatError, InputError, error_context
 
 
 class StoredRun(NamedTuple):
@@ -35,6 +35,10 @@ class RunFolder:
     """The places in a run's folder."""
 
     path: Path
+
+    def __post_init__(self) -> None:
+        if self.path.is_file():
+            raise InputError(f"{self.path}: is a file; name a folder for the run")
 
     @property
     def recipe(self) -> Path:
