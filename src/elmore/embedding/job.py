@@ -33,7 +33,6 @@ COMMIT_SECONDS = 10.0
 
 Layout = Literal["default", "allennlp", "allennlp-without-sentences", "allennlp-sentence-keys"]
 
-
 _CHOICES = {
     "input_format": InputFormat,
     "paragraphs": Paragraphs,

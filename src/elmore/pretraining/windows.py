@@ -22,10 +22,8 @@ from elmore.pretraining.sampling import LogUniformSampler, Negatives
 
 THREADS, WINDOWS_AHEAD = 3, 8
 
-BEGIN_TYPE, END_TYPE = (
-    0,
-    1,
-)  # the first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read
+# The first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read.
+BEGIN_TYPE, END_TYPE = 0, 1
 
 
 @dataclass(frozen=True)
