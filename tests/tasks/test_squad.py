@@ -198,6 +198,18 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
         assert told[name] == max(found, key=lambda one: one.score).text
 
 
+def test_an_answer_that_no_window_holds_is_not_said_to_have_no_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(paragraph_questions, "LONGEST_WINDOW", 6)
+    context = "Ann met Bob and Eve in Paris, and they all went to Rome."
+    answers = {"a": ("Ann", 0), "b": ("met Bob and Eve in Paris", 4), "c": ("Bob", 0)}
+    to_train = read([written(tmp_path / "long.json", asked(context, **answers))], OPTIONS, to_train=True)
+    assert [example.id for example in to_train.examples] == ["a"]
+    assert to_train.notices[1:3] == (
+        "1 question left out: no answer has a place to be learnt",
+        "1 question left out: no window of the paragraph holds all of the answer",
+    )
+
+
 def test_a_file_whose_paragraphs_look_wrapped_is_named_once(tmp_path):
     wrapped = "\n".join(["so did all of their friends from there, who were on the way to the"] * 5)
     paragraphs = [asked(f"{wrapped}\nhouse of {name}.", **{name: ("so", 0)}) for name in ("Ann", "Bob")]

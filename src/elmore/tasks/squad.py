@@ -177,7 +177,8 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
                 if to_train:
                     # A window without the answer has nothing to learn from.
                     found = [example for example in found if example.span is not None][:1]
-                    seen["unplaced"] += not found
+                    if not found:
+                        seen["unheld" if any(placed_answers(question, paragraph)) else "unplaced"] += 1
                 examples += found
     return Dataset(examples, tuple(_notices(seen, to_train=to_train)))
 
@@ -231,6 +232,8 @@ def _notices(seen: Mapping[str, int], *, to_train: bool) -> Iterator[str]:
         yield f"{count(seen['widened'], 'answer')} {verb} inside a token: {after}"
     if seen["unplaced"]:
         yield f"{count(seen['unplaced'], 'question')} left out: no answer has a place to be learnt"
+    if seen["unheld"]:
+        yield f"{count(seen['unheld'], 'question')} left out: no window of the paragraph holds all of the answer"
     if seen["windowed"]:
         verb = "is" if seen["windowed"] == 1 else "are"
         yield (
