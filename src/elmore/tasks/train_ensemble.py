@@ -100,7 +100,9 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
     recipe = resolve_recipe(request.task, request.recipe)
     first = recipe.training.seed
     if first + seeds - 1 > LARGEST_SEED:
-        raise InputError(f"{seeds} seeds from {first} on go beyond {LARGEST_SEED}, the largest; begin with a smaller one")
+        raise InputError(
+            f"{seeds} seeds from {first} on go beyond {LARGEST_SEED}, the largest; begin with a smaller one"
+        )
     members = [place / f"seed-{seed}" for seed in range(first, first + seeds)]
     for member in members:
         # It may have learnt something else, from other data or by another recipe.
