@@ -263,6 +263,13 @@ def best_answers(
     return best
 
 
+def scored_pairs(
+    examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]
+) -> list[tuple[ParagraphQuestion, PredictedAnswer]]:
+    """Each question once, in the order of the file, with its best answer."""
+    return list(best_answers(examples, predictions).values())
+
+
 def score(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> Score:
     best = best_answers(examples, predictions)
     gold = {place: example.answers for place, (example, _) in best.items()}
@@ -270,14 +277,14 @@ def score(examples: Sequence[ParagraphQuestion], predictions: Sequence[Predicted
 
 
 def counts(example: ParagraphQuestion, prediction: PredictedAnswer) -> Counts:
-    """The F1 of one answer: of all together it is their mean. Each window of a very long paragraph is one."""
+    """The F1 of one answer: of all together it is their mean."""
     best = max(token_f1(prediction.text, answer) for answer in example.answers)
     return Counts(gold=WHOLE, found=WHOLE, correct=round(WHOLE * best))
 
 
 def official(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> str:
     """The file that SQuAD's official script takes: an object of JSON, from ids to answers."""
-    best = best_answers(examples, predictions).values()
+    best = scored_pairs(examples, predictions)
     return json.dumps({example.id: prediction.text for example, prediction in best}, ensure_ascii=False)
 
 
@@ -320,6 +327,7 @@ SQUAD: Task[ParagraphQuestion, PredictedAnswer] = Task(
     build=lambda options, known, embedder: ReaderModel(options, embedder),  # noqa: ARG005
     score=score,
     counts=counts,
+    scored_pairs=scored_pairs,
     official=official,
     parse=parse,
     result=result,
