@@ -215,6 +215,11 @@ def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
         ("squad", '{"a": b', "no JSON: Expecting value at column 7"),
         ("squad", '{"context": 3}', "context is to be a text, and questions a list; expected an object of JSON"),
         ("squad", '{"context": "a", "questions": [3]}', "question 1 is to be a text, or an object with id and quest"),
+        (
+            "squad",
+            '{"context": "a", "questions": [{"id": "2", "question": "b"}, "c"]}',
+            "2 questions have the id '2'; give each its own (without one, it is its number)",
+        ),
         ("squad", '{"context": "a", "qas": [{}]}', "the paragraph, question 1: question is to be a text, and is mis"),
         ("wsd", "no target", "there is no target in 'no target'; expected text with targets as in: He sat"),
         ("wsd", "a [bow|bow|NP]", "the part of speech is 'NP'; it must be NOUN, VERB, ADJ, ADV"),

@@ -163,6 +163,23 @@ def test_models_that_do_not_belong_together_are_refused(data, pairs, tmp_path):
         load([], device="cpu")
 
 
+def test_an_ensemble_takes_no_run_that_was_there_before_for_its_own(data, tmp_path):
+    train_small("ner", tmp_path / "run" / "seed-2", data["ner"], training__epochs=1)
+    options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
+    recipe = {**RECIPE, "training.seed": 1}
+    with pytest.raises(InputError, match="seed-2: holds a run already, and not one of this ensemble; choose another"):
+        list(train_ensemble("ner", tmp_path / "run", seeds=2, recipe=recipe, **options))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["seed-2"]
+
+
+def test_seeds_that_are_too_large_are_refused_before_anything_is_trained(data, tmp_path):
+    options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
+    recipe = {**RECIPE, "training.seed": 2**32 - 2}
+    with pytest.raises(InputError, match="3 seeds from 4294967294 on go beyond 4294967295, the largest; begin with a"):
+        list(train_ensemble("ner", tmp_path / "run", seeds=3, recipe=recipe, **options))
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("members", ["{", "[]", '{"members": []}', '{"members": ["../ner"]}', '{"members": [3]}'])
 def test_a_damaged_ensemble_is_named(members, tmp_path):
     (tmp_path / "ensemble.json").write_text(members)

@@ -11,6 +11,7 @@ import pytest
 from elmore.errors import InputError, InputWarning
 from elmore.tasks import paragraph_questions
 from elmore.tasks.compare_models import compare
+from elmore.tasks.comparison.cell_run import score_tests
 from elmore.tasks.comparison.events import Reported
 from elmore.tasks.events import Opened
 from elmore.tasks.layer_cache import LayerReader
@@ -198,6 +199,18 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
         assert told[name] == max(found, key=lambda one: one.score).text
 
 
+def test_an_answer_that_no_window_holds_is_not_said_to_have_no_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(paragraph_questions, "LONGEST_WINDOW", 6)
+    context = "Ann met Bob and Eve in Paris, and they all went to Rome."
+    answers = {"a": ("Ann", 0), "b": ("met Bob and Eve in Paris", 4), "c": ("Bob", 0)}
+    to_train = read([written(tmp_path / "long.json", asked(context, **answers))], OPTIONS, to_train=True)
+    assert [example.id for example in to_train.examples] == ["a"]
+    assert to_train.notices[1:3] == (
+        "1 question left out: no answer has a place to be learnt",
+        "1 question left out: no window of the paragraph holds all of the answer",
+    )
+
+
 def test_a_file_whose_paragraphs_look_wrapped_is_named_once(tmp_path):
     wrapped = "\n".join(["so did all of their friends from there, who were on the way to the"] * 5)
     paragraphs = [asked(f"{wrapped}\nhouse of {name}.", **{name: ("so", 0)}) for name in ("Ann", "Bob")]
@@ -215,6 +228,21 @@ def test_what_each_question_counts_adds_up_to_the_score(run, data, tmp_path):
     predictions = load(run, device="cpu").predict_examples(examples)
     each = np.array([counts(*pair) for pair in zip(examples, predictions, strict=True)])
     assert score_of(each) == pytest.approx(score(examples, predictions).value, abs=0.01)
+
+
+def test_a_question_counts_once_however_many_windows_its_paragraph_has(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(paragraph_questions, "LONGEST_WINDOW", 6)
+    context = "Ann met Bob and Eve in Paris, and they all went to Rome."
+    answers = [(word, context.index(word)) for word in ("Ann", "Bob and Eve", "Rome.", context)]
+    paragraph = asked(context, **{str(number): answer for number, answer in enumerate(answers)})
+    file = written(tmp_path / "long.json", paragraph)
+    model = load(run, device="cpu")
+    told = score_tests(model, {"long": [file]}, counts=tmp_path / "counts.npz", cache=None)["long"]
+    assert told.examples == 4
+    assert told.value > 0
+    with np.load(tmp_path / "counts.npz") as stored:
+        assert stored["long"].shape == (4, 3)
+        assert score_of(stored["long"]) == pytest.approx(told.value, abs=0.01)
 
 
 def test_reading_with_elmo_and_without_is_compared(data, tmp_path):

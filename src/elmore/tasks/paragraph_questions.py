@@ -146,6 +146,9 @@ def _checked(context: str, questions: Sequence[tuple[str, str]]) -> AskedQuestio
     for name, question in questions:
         if not question.strip():
             raise InputError(f"question {name} is empty; {EXPECTED}")
-    if len({name for name, _ in questions}) < len(questions):
-        raise InputError("two questions have the same id")
+    [(most_frequent, times)] = Counter(name for name, _ in questions).most_common(1)
+    if times > 1:
+        raise InputError(
+            f"{times} questions have the id {most_frequent!r}; give each its own (without one, it is its number)"
+        )
     return AskedQuestions(context, list(questions))

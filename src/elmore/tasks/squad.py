@@ -177,7 +177,8 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
                 if to_train:
                     # A window without the answer has nothing to learn from.
                     found = [example for example in found if example.span is not None][:1]
-                    seen["unplaced"] += not found
+                    if not found:
+                        seen["unheld" if any(placed_answers(question, paragraph)) else "unplaced"] += 1
                 examples += found
     return Dataset(examples, tuple(_notices(seen, to_train=to_train)))
 
@@ -231,6 +232,8 @@ def _notices(seen: Mapping[str, int], *, to_train: bool) -> Iterator[str]:
         yield f"{count(seen['widened'], 'answer')} {verb} inside a token: {after}"
     if seen["unplaced"]:
         yield f"{count(seen['unplaced'], 'question')} left out: no answer has a place to be learnt"
+    if seen["unheld"]:
+        yield f"{count(seen['unheld'], 'question')} left out: no window of the paragraph holds all of the answer"
     if seen["windowed"]:
         verb = "is" if seen["windowed"] == 1 else "are"
         yield (
@@ -260,6 +263,13 @@ def best_answers(
     return best
 
 
+def scored_pairs(
+    examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]
+) -> list[tuple[ParagraphQuestion, PredictedAnswer]]:
+    """Each question once, in the order of the file, with its best answer."""
+    return list(best_answers(examples, predictions).values())
+
+
 def score(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> Score:
     best = best_answers(examples, predictions)
     gold = {place: example.answers for place, (example, _) in best.items()}
@@ -267,14 +277,14 @@ def score(examples: Sequence[ParagraphQuestion], predictions: Sequence[Predicted
 
 
 def counts(example: ParagraphQuestion, prediction: PredictedAnswer) -> Counts:
-    """The F1 of one answer: of all together it is their mean. Each window of a very long paragraph is one."""
+    """The F1 of one answer: of all together it is their mean."""
     best = max(token_f1(prediction.text, answer) for answer in example.answers)
     return Counts(gold=WHOLE, found=WHOLE, correct=round(WHOLE * best))
 
 
 def official(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> str:
     """The file that SQuAD's official script takes: an object of JSON, from ids to answers."""
-    best = best_answers(examples, predictions).values()
+    best = scored_pairs(examples, predictions)
     return json.dumps({example.id: prediction.text for example, prediction in best}, ensure_ascii=False)
 
 
@@ -317,6 +327,7 @@ SQUAD: Task[ParagraphQuestion, PredictedAnswer] = Task(
     build=lambda options, known, embedder: ReaderModel(options, embedder),  # noqa: ARG005
     score=score,
     counts=counts,
+    scored_pairs=scored_pairs,
     official=official,
     parse=parse,
     result=result,

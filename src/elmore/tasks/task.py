@@ -128,6 +128,10 @@ class ReadExamples(Protocol[E]):
         """Examples from files, as the options of [task] say; some tasks train on more than they are scored by."""
 
 
+def _all_pairs(examples: Sequence[E], predictions: Sequence[P]) -> list[tuple[E, P]]:
+    return list(zip(examples, predictions, strict=True))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task(Generic[E, P]):
     """All that the frame needs to know of a task."""
@@ -152,6 +156,8 @@ class Task(Generic[E, P]):
     # or whatever `count_score` takes; None where a score is not made of sums.
     counts: Callable[[E, P], Sequence[float]] | None = None
     count_score: CountScore = f1_of_counts
+    # The pairs that count, where several examples may be parts of one, as windows of a paragraph are: one for each.
+    scored_pairs: Callable[[Sequence[E], Sequence[P]], Sequence[tuple[E, P]]] = _all_pairs
     # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
     # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files

@@ -16,7 +16,7 @@ import torch
 from elmore.errors import InputError
 from elmore.tasks.events import EnsembleFinished, Event, Told
 from elmore.tasks.model_folder import ensemble_members, is_task_model, write_ensemble
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.recipe import LARGEST_SEED, TaskRecipe
 from elmore.tasks.task import Task
 from elmore.tasks.train_model import (
     CACHE,
@@ -99,7 +99,16 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
         raise InputError(f"{place}: holds a run already; go on with it by --resume, or choose another folder")
     recipe = resolve_recipe(request.task, request.recipe)
     first = recipe.training.seed
-    return [place / f"seed-{seed}" for seed in range(first, first + seeds)], recipe
+    if first + seeds - 1 > LARGEST_SEED:
+        raise InputError(
+            f"{seeds} seeds from {first} on go beyond {LARGEST_SEED}, the largest; begin with a smaller one"
+        )
+    members = [place / f"seed-{seed}" for seed in range(first, first + seeds)]
+    for member in members:
+        # It may have learnt something else, from other data or by another recipe.
+        if RunFolder(member).is_begun or is_task_model(member):
+            raise InputError(f"{member}: holds a run already, and not one of this ensemble; choose another folder")
+    return members, recipe
 
 
 def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:

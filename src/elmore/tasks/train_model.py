@@ -297,8 +297,12 @@ def drawn(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
 
 
 def _digest(data: Dataset[Any]) -> str:
-    stored = json.dumps([list(example) for example in data.examples], default=str).encode()
-    return hashlib.blake2b(stored, digest_size=16).hexdigest()
+    """That of all examples as one list of JSON, which is made piece by piece: whole it may be larger than the data."""
+    digest = hashlib.blake2b(b"[", digest_size=16)
+    for number, example in enumerate(data.examples):
+        digest.update(f"{', ' if number else ''}{json.dumps(list(example), default=str)}".encode())
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:

@@ -157,6 +157,12 @@ def test_the_best_span_is_that_of_all_pairs_within_the_limit() -> None:
             assert span.score == pytest.approx(start[row, expected[0]].item() + end[row, expected[1]].item())
 
 
+def test_a_limit_beyond_the_paragraph_costs_no_more_than_none() -> None:
+    start, end = (random_tensor(seed, 3, 7).float() for seed in (1, 2))
+    all_pairs = best_spans(SpanLogits(start, end), longest=7)
+    assert best_spans(SpanLogits(start, end), longest=2**40) == all_pairs
+
+
 def test_the_loss_is_the_sum_of_both_cross_entropies_over_real_tokens() -> None:
     predictor = randomized(SpanPredictor(6, hidden=4))
     x, mask = padded(8, CONTEXTS, 6)

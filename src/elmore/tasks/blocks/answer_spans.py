@@ -71,6 +71,7 @@ def best_spans(logits: SpanLogits, *, longest: int) -> list[BestSpan]:
     (0, 0, 9.0)
     """
     # Not a table of all pairs: a beginning meets the few ends that are near enough.
+    longest = min(longest, logits.end.shape[1])
     ends = nn.functional.pad(logits.end, (0, longest - 1), value=torch.finfo(logits.end.dtype).min)
     scores = logits.start.unsqueeze(2) + ends.unfold(1, longest, 1)  # (B, T, longest)
     values, places = scores.flatten(1).max(dim=1)

@@ -151,10 +151,10 @@ def score_tests(
         examples = task.read(files, model.assembled.recipe.task, to_train=False).examples
         maker.read_ahead(examples)
         predictions = maker.predict(model.assembled.model, examples)
-        score = task.score(examples, predictions)
-        scores[name] = TestScore(value=score.value, parts=dict(score.parts), examples=len(examples))
+        score, pairs = task.score(examples, predictions), task.scored_pairs(examples, predictions)
+        scores[name] = TestScore(value=score.value, parts=dict(score.parts), examples=len(pairs))
         if task.counts is not None:
-            arrays[name] = np.array([task.counts(*pair) for pair in zip(examples, predictions, strict=True)])
+            arrays[name] = np.array([task.counts(*pair) for pair in pairs])
     make_folder(counts.parent)
     with atomic_write(counts) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, **arrays)
