@@ -15,12 +15,12 @@ import torch
 from elmore.atomic_files import make_folder
 from elmore.corpus.prepare import prepare
 from elmore.embedding.embedder import Embedder
-from elmore.errors import InputError, NotFound
+from elmore.errors import FormatError, InputError, NotFound
 from elmore.model import Model, load
 from elmore.pretraining.events import Event, Finished
 from elmore.pretraining.pretrain import pretrain
 from elmore.tasks.events import Told
-from elmore.tasks.model_folder import RequiredBilm
+from elmore.tasks.model_folder import ABOUT, RequiredBilm
 from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
 from elmore.text.token_style import convert_tokens
@@ -51,6 +51,9 @@ def load_required(required: RequiredBilm, *, inside: Path | None, given: str | N
             f"the biLM {name} is not the one this model was trained with, which was {required.name} (sha256 "
             f"{required.fingerprint[:12]}…, and this is {model.fingerprint()[:12]}…); give that one with --elmo"
         )
+    for field, own in (("num_layers", model.config.num_layers), ("dim", model.config.dim)):
+        if getattr(required, field) != own:
+            raise FormatError(f"{ABOUT}: elmo.{field} is {getattr(required, field)}, and {name} has {own}")
     return model
 
 

@@ -128,6 +128,7 @@ def classification_task(
         read=read,
         sentences=lambda example: (example.tokens,),
         labels=labels,
+        label_types=LABEL_TYPES,
         check=check,
         build=build,
         score=score,
@@ -135,6 +136,9 @@ def classification_task(
         parse=parse,
         result=result,
     )
+
+
+LABEL_TYPES = {"labels": tuple[str, ...]}
 
 
 def labels(examples: Sequence[LabeledExample], options: TaskOptions) -> Labels:  # noqa: ARG001  # as in every task

@@ -5,14 +5,15 @@ E is the task's example, as its reader gives it; P what its model predicts for o
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
 
-from elmore.errors import InputError
+from elmore.errors import FormatError, InputError
+from elmore.fields import check_value
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.significance import CountScore, f1_of_counts
@@ -140,6 +141,8 @@ class Task(Generic[E, P]):
     sentences: Callable[[E], Sequence[Tokens]]
     # What a model must know of the data it is trained on, such as all labels, as JSON values; [task] is the second.
     labels: Callable[[Sequence[E], Any], Labels]
+    # Those of their values that `build` and `check` go by, as types that `fields` reads.
+    label_types: Mapping[str, Any] = field(default_factory=dict)
     # Refuses examples with labels that the training data did not have.
     check: Callable[[Sequence[E], Labels], None]
     # What there is to say of labels that `check` lets pass all the same: a model can only miss them.
@@ -166,6 +169,16 @@ class Task(Generic[E, P]):
     parse: Callable[[str, TextCutter], list[E]]
     # What the user gets: a record with text, places and labels, made of all examples of one text.
     result: Callable[[str, Sequence[E], Sequence[P], Labels], Any]
+
+
+def check_labels(task: Task[E, P], known: Labels) -> None:
+    """Refuse labels, read from a file, that the task could not have made."""
+    for name, kind in task.label_types.items():
+        if name not in known:
+            raise FormatError(f"labels.{name} is missing; a model of {task.name} has it")
+        check_value(f"labels.{name}", known[name], kind)
+        if not known[name] and isinstance(known[name], Sequence):
+            raise FormatError(f"labels.{name} is empty; a model of {task.name} has learnt one label at least")
 
 
 def token_sequences(task: Task[E, P], examples: Iterable[E]) -> list[Tokens]:

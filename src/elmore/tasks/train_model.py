@@ -346,7 +346,7 @@ def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
         drawn.append(folder.curve)
         if card.mixes and card.recipe["elmo"]["layers"] == "all":
             drawn.append(folder.path / MIX)
-            draw_mixes({f"at the {place}": [tuple(mix["weights"])] for place, mix in card.mixes.items()}, drawn[-1])
+            draw_mixes({f"at the {place}": [mix.weights] for place, mix in card.mixes.items()}, drawn[-1])
     return tuple(drawn)
 
 

@@ -17,7 +17,7 @@ from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import InputError
 from elmore.fields import read_fields
 from elmore.tasks.comparison.events import CellEvaluated, CellProgressed, CellStarted, Told
-from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
+from elmore.tasks.comparison.result import CellResult, TestScore
 from elmore.tasks.comparison.variants import Cell
 from elmore.tasks.events import Finished
 from elmore.tasks.events import Told as TrainingTold
@@ -129,10 +129,7 @@ class CellRun(Iterator[CellEvent]):
             epochs=len(scores),
             dev_scores=scores,
             tests=tests,
-            mixes={
-                place: MixWeights(weights=tuple(mix["weights"]), gamma=mix["gamma"])
-                for place, mix in finished.mixes.items()
-            },
+            mixes=finished.mixes,
             seconds=TrainingCheckpoints(self._run.checkpoints).newest().progress["seconds"],
             command=command_of(self._task, job),
         )

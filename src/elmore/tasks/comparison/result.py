@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmore.fields import check_fields
+from elmore.tasks.model_folder import MixWeights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,14 +17,6 @@ class TestScore:
     value: float
     parts: Mapping[str, float]
     examples: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixWeights:
-    """What was learnt about a biLM's layers at one place."""
-
-    weights: tuple[float, ...]
-    gamma: float
 
 
 @dataclass(frozen=True, kw_only=True)
