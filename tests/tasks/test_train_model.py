@@ -253,6 +253,16 @@ def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
     assert card["elmo"]["fingerprint"] != "def6a5a1e651c3e1e1b0c9de71404200e62bd46a1b94256bbe89af0c62fa7cdf"
 
 
+def test_a_bilm_is_fine_tuned_on_whole_sentences_where_a_task_learns_from_phrases_too(data, tmp_path):
+    trees = tmp_path / "trees.txt"
+    trees.write_text("".join(data["sentiment"].read_text().replace("very", f"very{number}") for number in range(100)))
+    short = {"training__epochs": 1, "training__batch_size": 100}
+    tuned, opened, *_ = train_small("sentiment", tmp_path / "run", trees, elmo__training="fine-tuned", **short)
+    assert str(tuned).startswith("fine-tuned tiny-random on 200 sentences of the task: perplexity ")
+    assert isinstance(opened, Opened)
+    assert opened.train > 200
+
+
 def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_path):
     longer = tmp_path / "longer.conll"
     longer.write_text(f"{data['ner'].read_text()}\n" * 40)

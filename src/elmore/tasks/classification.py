@@ -31,6 +31,7 @@ class LabeledTokens(NamedTuple):
     tokens: Sequence[str]
     label: str = ""
     place: str = ""  # file and line, for complaints
+    is_whole: bool = True  # and no phrase of another text
 
 
 class LabeledExample(Protocol):
@@ -127,6 +128,7 @@ def classification_task(
         recipe=recipe,
         read=read,
         sentences=lambda example: (example.tokens,),
+        is_whole=lambda example: example.is_whole,
         labels=labels,
         label_types=LABEL_TYPES,
         check=check,

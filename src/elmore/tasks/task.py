@@ -139,6 +139,8 @@ class Task(Generic[E, P]):
     # The token sequences of an example, each to be read by the biLM as a sentence: as many for every example, or where
     # an example is a document as many as it has.
     sentences: Callable[[E], Sequence[Tokens]]
+    # Whether an example is no part of another one, as phrases of a sentence are.
+    is_whole: Callable[[E], bool] = lambda example: True  # noqa: ARG005
     # What a model must know of the data it is trained on, such as all labels, as JSON values; [task] is the second.
     labels: Callable[[Sequence[E], Any], Labels]
     # Those of their values that `build` and `check` go by, as types that `fields` reads.
@@ -185,3 +187,9 @@ def token_sequences(task: Task[E, P], examples: Iterable[E]) -> list[Tokens]:
     """All token sequences of some examples; one that several share, as questions do a paragraph, comes once."""
     sequences = (tokens for example in examples for tokens in task.sentences(example))
     return list({id(tokens): tokens for tokens in sequences}.values())
+
+
+def text_to_tune_on(task: Task[E, P], examples: Sequence[E]) -> list[Tokens]:
+    """What a language model learns from some examples: their sentences, and not once more the phrases of these."""
+    # Of a small share of the examples there may be phrases alone.
+    return token_sequences(task, [example for example in examples if task.is_whole(example)] or examples)

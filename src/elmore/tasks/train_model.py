@@ -25,7 +25,7 @@ from elmore.tasks.model_folder import TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
-from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, token_sequences
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, text_to_tune_on
 from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
@@ -216,7 +216,7 @@ def _bilm(
     bilm = load(options.model, device=device)
     if options.training != "fine-tuned":
         return bilm
-    folder, sentences = request.folder.path / FINE_TUNING, token_sequences(request.task, examples)
+    folder, sentences = request.folder.path / FINE_TUNING, text_to_tune_on(request.task, examples)
     return (
         yield from fine_tune(
             bilm, sentences, folder, options, token_style=token_style, device=device, stop_asked=stop_asked
