@@ -275,6 +275,13 @@ def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_
     again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
     assert not [event for event in again if str(event).startswith("fine-tuned")]
     assert isinstance(again[-1], Finished)
+    # The biLM is on disk once, inside of the model, where the run finds it if its model is to be written again.
+    assert not (tmp_path / "run" / "fine-tuning").exists()
+    whole = digests(tmp_path / "run")
+    again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
+    assert not [event for event in again if str(event).startswith("fine-tun")]
+    assert isinstance(again[-1], Finished)
+    assert digests(tmp_path / "run") == whole
 
 
 def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_been(data, tmp_path, monkeypatch):

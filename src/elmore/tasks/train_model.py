@@ -21,7 +21,7 @@ from elmore.tasks.events import Event, Finished, Opened, Told
 from elmore.tasks.fitting import fit_model
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.mix_plot import draw_mixes
-from elmore.tasks.model_folder import TaskModelCard, write_task_model
+from elmore.tasks.model_folder import ELMO, TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
@@ -213,6 +213,10 @@ def _bilm(
     options = recipe.elmo
     if not options.is_used:
         return None
+    inside = request.folder.model / ELMO
+    if options.training == "fine-tuned" and inside.is_dir():
+        # Of a run that is finished, whose model has it.
+        return load(inside, device=device)
     bilm = load(options.model, device=device)
     if options.training != "fine-tuned":
         return bilm
@@ -326,6 +330,7 @@ def _finish(
     write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
     if request.cache is None:
         shutil.rmtree(folder.path / CACHE, ignore_errors=True)
+    shutil.rmtree(folder.path / FINE_TUNING, ignore_errors=True)
     pictures = _pictures(folder, stored.card) if learnt.epoch else ()
     return Finished(
         model=folder.model,

@@ -25,7 +25,7 @@ from elmore.tasks.layer_cache import LayerCache, LayerReader
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
 from elmore.tasks.task import Task
-from elmore.tasks.train_model import resolve_recipe, train
+from elmore.tasks.train_model import FINE_TUNING, resolve_recipe, train
 from elmore.tasks.trained_model import TrainedModel, load
 from elmore.training.checkpoints import TrainingCheckpoints
 from elmore.training.events import Evaluated, Progressed, Stopped
@@ -161,7 +161,7 @@ def score_tests(
 def remove_weights(folder: Path) -> None:
     """Leave of a run that is scored the recipe, the log and the curve."""
     run = RunFolder(folder)
-    for unneeded in (run.checkpoints, run.model, folder / "fine-tuning"):
+    for unneeded in (run.checkpoints, run.model, folder / FINE_TUNING):
         shutil.rmtree(unneeded, ignore_errors=True)
 
 
