@@ -322,6 +322,16 @@ def test_a_run_that_is_stopped_while_elmo_reads_ahead_keeps_what_was_read(data, 
     assert all(part.exists() for part in parts)
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "model", "cache", "fine-tuning", "mix.png"])
+def test_what_lies_where_a_run_would_write_is_kept(name, data, tmp_path):
+    own = tmp_path / "run" / name / "mine.txt" if "." not in name else tmp_path / "run" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(InputError, match=f"run: holds {name}, which would be written over; choose another folder"):
+        train_small("ner", tmp_path / "run", data["ner"], training__epochs=1)
+    assert own.read_text() == "mine"
+
+
 @pytest.mark.parametrize("wrong", [{"elmo.model": "nobody"}, {"words.vectors": "nowhere.txt"}])
 def test_a_training_that_cannot_begin_leaves_no_run_behind(data, tmp_path, wrong):
     recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], **wrong}

@@ -30,6 +30,7 @@ from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.progress_reports import SECONDS_OF_SILENCE
 from elmore.training.run_folder import RunFolder
 
+TEXT = "text.txt"  # beside the corpus that is prepared from it
 HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
 
 
@@ -95,6 +96,11 @@ def fine_tune(
     return replace(tuned, card=replace(tuned.card, text=model.card.text))
 
 
+def is_tuning(folder: Path) -> bool:
+    """Whether a folder holds nothing but what `fine_tune` writes."""
+    return folder.is_dir() and all((place / TEXT).is_file() for place in folder.iterdir())
+
+
 def _told(
     events: StoppableEvents[Event], what: str, stop_asked: Callable[[], bool]
 ) -> Generator[Told, None, Stopped | None]:
@@ -126,7 +132,7 @@ def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token
 
 def _prepare(text: str, model: Model, corpus: Path) -> None:
     make_folder(corpus.parent)
-    file = corpus.with_name("text.txt")
+    file = corpus.with_name(TEXT)
     file.write_text(text, encoding="utf-8", newline="\n")
     # The words of its own softmax, which it has learnt to predict, where it has one.
     vocabulary = None

@@ -213,6 +213,7 @@ class _Comparing:
 
     def _keep(self, cell: Cell, result: CellResult) -> None:
         self._folder.add_result(result)
+        self._error_file(cell).unlink(missing_ok=True)  # of an earlier try
         self._done[result.key] = result
         self._clean(cell)
 
@@ -221,10 +222,13 @@ class _Comparing:
             remove_weights(self._folder.run(cell))
 
     def _failure(self, cell: Cell, failed: JobFailed) -> CellFailed:
-        details = self._folder.run(cell) / "error.txt"
+        details = self._error_file(cell)
         details.parent.mkdir(parents=True, exist_ok=True)
         details.write_text(failed.traceback or failed.error, encoding="utf-8")
         return CellFailed(cell, failed.error, details)
+
+    def _error_file(self, cell: Cell) -> Path:
+        return self._folder.run(cell) / "error.txt"
 
     def _told_once(self, text: str) -> Iterator[Told]:
         if text not in self._warned:
@@ -236,7 +240,7 @@ class _Comparing:
         folder = self._folder.path
         counts, task = self._folder.read_counts(results), self._request.task
         comparison = tabulate(task.name, self._plan, results, counts, task.count_score)
-        files = {"table": folder / "table.md", "json": folder / "table.json"}
+        files = {"table": self._folder.table, "json": self._folder.table_json}
         for path, text in ((files["table"], comparison.to_markdown()), (files["json"], comparison.to_json())):
             with atomic_write(path) as unfinished:
                 unfinished.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.model import Model, load
 from elmore.recipe import override, read_recipe
-from elmore.tasks.bilm import fine_tune, requirement_of
+from elmore.tasks.bilm import fine_tune, is_tuning, requirement_of
 from elmore.tasks.events import Event, Finished, Opened, Told
 from elmore.tasks.fitting import fit_model
 from elmore.tasks.metrics.score import Score
@@ -250,6 +250,9 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
     if not folder.is_begun:
         if request.resume:
             raise InputError(f"{folder.path}: no run to go on with; start one without --resume")
+        tuning = folder.path / FINE_TUNING
+        # A try that was cut short while its biLM was tuned goes on with that.
+        folder.check_free(CACHE, MIX, *([] if is_tuning(tuning) else [FINE_TUNING]))
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
         raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")

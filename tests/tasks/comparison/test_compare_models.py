@@ -207,6 +207,14 @@ def test_two_comparisons_do_not_work_in_one_folder(data, tmp_path):
         list(small_compare(data, tmp_path))
 
 
+@pytest.mark.parametrize("name", ["table.md", "results.jsonl", "mixes.png"])
+def test_what_lies_where_a_comparison_would_write_is_kept(name, data, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match=f"holds {name}, which may be written over; choose another folder"):
+        list(small_compare(data, tmp_path))
+    assert (tmp_path / name).read_text() == "mine"
+
+
 def test_test_sets_need_names_of_their_own(data, tmp_path):
     (tmp_path / "more").mkdir()
     other = write_names(tmp_path / "more" / "test.conll", sentences=2, seed=9)

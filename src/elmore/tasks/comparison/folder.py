@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
-from elmore.errors import FormatError, InputError, error_context
+from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.fields import read_fields
 from elmore.tasks.comparison.result import CellResult
 from elmore.tasks.comparison.variants import Cell, folder_name
@@ -51,11 +51,23 @@ class ComparisonFolder:
     def cache(self) -> Path:
         return self.path / "cache"
 
+    @property
+    def counts_folder(self) -> Path:
+        return self.path / "counts"
+
+    @property
+    def table(self) -> Path:
+        return self.path / "table.md"
+
+    @property
+    def table_json(self) -> Path:
+        return self.path / "table.json"
+
     def run(self, cell: Cell) -> Path:
         return self.path / cell.folder
 
     def counts(self, variant: str, fraction: float, seed: int) -> Path:
-        return self.path / "counts" / f"{folder_name(variant)}-fraction-{fraction!r}-seed-{seed}.npz"
+        return self.counts_folder / f"{folder_name(variant)}-fraction-{fraction!r}-seed-{seed}.npz"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -78,7 +90,13 @@ class ComparisonFolder:
         """
         # As JSON has it: a tuple is a list there.
         about = json.loads(json.dumps(about))
-        if self.about.is_file():
+        if not self.about.is_file():
+            written = (self.results, self.counts_folder, self.path / "runs", self.cache, self.table, self.table_json)
+            if taken := [place.name for place in (*written, *self.path.glob("*.png")) if place.exists()]:
+                raise InputError(
+                    f"{self.path}: holds {shortened(taken)}, which may be written over; choose another folder"
+                )
+        else:
             with error_context(self.about):
                 known = _read_json(self.about)
                 if recipe_type is not None and "recipe" in known:
