@@ -60,9 +60,14 @@ class TrainedModel(Generic[E, P]):
     def task(self) -> Task[E, P]:
         return self.assembled.task
 
+    @property
+    def members(self) -> tuple[AssembledModel[E, P], ...]:
+        """Those that decide together, or the only one."""
+        return self.assembled, *self.others
+
     def __repr__(self) -> str:
         elmo = f", elmo={self.card.elmo.name!r}" if self.card.elmo else ""
-        members = f", members={1 + len(self.others)}" if self.others else ""
+        members = f", members={len(self.members)}" if self.others else ""
         return f"TrainedModel({self.card.task!r}{elmo}{members})"
 
     def predict(self, texts: Iterable[str]) -> list[Any]:
@@ -104,8 +109,7 @@ class TrainedModel(Generic[E, P]):
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
         """What the model says of examples as the task's reader gives them."""
-        members = [(one.maker, one.model) for one in (self.assembled, *self.others)]
-        return predict_together(members, examples)
+        return predict_together([(one.maker, one.model) for one in self.members], examples)
 
     def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
         """The task's official score on labelled files, with what there is to say of them."""

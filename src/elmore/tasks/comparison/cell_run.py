@@ -16,6 +16,7 @@ from filelock import FileLock
 from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import InputError
 from elmore.fields import read_fields
+from elmore.tasks.batch_maker import predict_together
 from elmore.tasks.comparison.events import CellEvaluated, CellProgressed, CellStarted, Told
 from elmore.tasks.comparison.result import CellResult, TestScore
 from elmore.tasks.comparison.variants import Cell
@@ -139,15 +140,19 @@ def score_tests(
     model: TrainedModel[Any, Any], tests: Mapping[str, Files], *, counts: Path, cache: Path | None
 ) -> dict[str, TestScore]:
     """The score on each test set; what each of its examples counted goes to the file `counts`."""
-    task, maker = model.task, model.assembled.maker
-    if cache is not None and isinstance(maker.layers, LayerReader):
-        maker = replace(maker, layers=LayerCache(maker.layers, cache))
+    task, members = model.task, model.members
+    # Members with one biLM share what reads with it, and so what is kept of that.
+    readers = {id(one.maker.layers): one.maker.layers for one in members}
+    kept = {number: LayerCache(own, cache) for number, own in readers.items() if cache and isinstance(own, LayerReader)}
+    makers = [replace(one.maker, layers=kept.get(id(one.maker.layers), one.maker.layers)) for one in members]
     scores: dict[str, TestScore] = {}
     arrays: dict[str, Any] = {}
     for name, files in tests.items():
         examples = task.read(files, model.assembled.recipe.task, to_train=False).examples
-        maker.read_ahead(examples)
-        predictions = maker.predict(model.assembled.model, examples)
+        for maker in makers:
+            maker.read_ahead(examples)
+        pairs = zip(makers, (one.model for one in members), strict=True)
+        predictions = predict_together(list(pairs), examples)
         score = task.score(examples, predictions)
         scores[name] = TestScore(value=score.value, parts=dict(score.parts), examples=len(examples))
         if task.counts is not None:

@@ -1,4 +1,4 @@
-"""What one training of a comparison gave: a line of results.jsonl."""
+"""What one training of a comparison gave, a line of results.jsonl, or an ensemble, a line of ensembles.jsonl."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,10 @@ class TestScore:
     value: float
     parts: Mapping[str, float]
     examples: int
+
+
+# Whose scores they are: variant, share of the data, and the seed, or the seeds of an ensemble.
+ScoreKey = tuple[str, float, int | tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +48,20 @@ class CellResult:
     @property
     def key(self) -> tuple[str, float, int]:
         return self.variant, self.fraction, self.seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleResult:
+    """The scores of all seeds' models, which decide together."""
+
+    variant: str
+    fraction: float
+    seeds: tuple[int, ...]
+    tests: Mapping[str, TestScore]  # by the name of the test set
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def key(self) -> tuple[str, float, tuple[int, ...]]:
+        return self.variant, self.fraction, self.seeds
