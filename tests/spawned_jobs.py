@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 from filelock import FileLock
 
 from elmore.errors import InputError
 from elmore.tasks.comparison.processes import run_jobs
 from elmore.training.graceful_stop import StoppableEvents
+
+LONG, NUMBER = b"long" * 20_000, 200  # too long to be sent in one piece
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,25 @@ class Fail:
         if self.how == "dies":
             os._exit(9)
         raise InputError("the file is empty") if self.how == "refuses" else KeyError("word")
+
+
+class WarnBeside:
+    """Tells long events while a thread warns of something."""
+
+    def start(self) -> StoppableEvents:
+        return StoppableEvents(lambda _: self._events())
+
+    def _events(self) -> Iterator[bytes]:
+        thread = Thread(target=self._warn)
+        thread.start()
+        for _ in range(NUMBER):
+            yield LONG
+        thread.join()
+
+    def _warn(self) -> None:
+        warnings.simplefilter("always")
+        for _ in range(NUMBER):
+            warnings.warn(LONG.decode(), stacklevel=1)
 
 
 class WaitForEver:

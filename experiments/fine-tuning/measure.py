@@ -11,7 +11,7 @@ were not asked for keep what they had.
 import argparse
 import json
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from elmore.scoring import perplexity
 from elmore.tasks.bilm import fine_tune
 from elmore.tasks.new_model import find_token_style
 from elmore.tasks.table import find_task
-from elmore.tasks.task import Task, token_sequences
+from elmore.tasks.task import Task, text_to_tune_on
 from elmore.tasks.train_model import resolve_recipe
 
 RESULTS = Path(__file__).parent / "results"
@@ -32,13 +32,12 @@ R = TypeVar("R")
 
 
 class TaskText(NamedTuple):
-    """Where the sentences of a task lie, which of an example's are told apart, and what differs from the recipe."""
+    """Where the sentences of a task lie, and which of an example's are to be told apart."""
 
     task: str
     train: str
     dev: str
     parts: tuple[str, ...] = ("",)
-    changes: Mapping[str, Any] | None = None
 
 
 SETS = {
@@ -51,9 +50,7 @@ SETS = {
     "LitBank": TaskText("coref", "coref/litbank-train.conll.xz", "coref/litbank-dev.conll.xz"),
     "WikiNEuRal": TaskText("ner", "ner/wikineural-train.conll.xz", "ner/wikineural-dev.conll.xz"),
     "WNUT-17": TaskText("ner", "ner/wnut17-train.conll.xz", "ner/wnut17-dev.conll.xz"),
-    "SST": TaskText(
-        "sentiment", "sentiment/sst-train.txt.xz", "sentiment/sst-dev.txt.xz", changes={"task.phrases": False}
-    ),
+    "SST": TaskText("sentiment", "sentiment/sst-train.txt.xz", "sentiment/sst-dev.txt.xz"),
 }
 
 
@@ -76,11 +73,11 @@ def main() -> None:
 def measure(text: TaskText, folder: Path, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The perplexities of each part of the dev text."""
     task: Task[Any, Any] = find_task(text.task)
-    recipe = resolve_recipe(task, text.changes)
+    recipe = resolve_recipe(task, None)
     train = task.read([arguments.data / text.train], recipe.task, to_train=True).examples
     dev = task.read([arguments.data / text.dev], recipe.task, to_train=False).examples
     style = find_token_style(task, recipe, train)
-    sentences = token_sequences(task, train)
+    sentences = text_to_tune_on(task, train)
     device = choose_device(arguments.device)
     before = load(arguments.model, device=device)
     shutil.rmtree(folder, ignore_errors=True)  # what a try before this one left

@@ -16,7 +16,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,7 +161,7 @@ def trained(
         "command": command,
         "dev": {name: round(value, 2) for name, value in model.card.scores.items() if name.startswith("dev ")},
         "training": dict(model.card.training),
-        "mixes": dict(model.card.mixes),
+        "mixes": {place: asdict(mix) for place, mix in model.card.mixes.items()},
         "seconds": round(time.monotonic() - began),
     }
     return row, model

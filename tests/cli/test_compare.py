@@ -29,6 +29,15 @@ def test_the_table_goes_to_standard_output_and_a_training_that_failed_makes_the_
     assert [row.split("  ")[0] for row in rows] == ["without ELMo", "with ELMo", "layers=last"]
 
 
+def test_ensembles_have_rows_of_their_own(elmore, data, tmp_path):
+    ended = elmore(*words(data, tmp_path / "comparison", "--seeds", 2, "--ensemble"))
+    assert ended.code == 0
+    _, _, *rows = ended.out.splitlines()
+    names = ["without ELMo", "with ELMo", "without ELMo, ensemble", "with ELMo, ensemble"]
+    assert [row.split("  ")[0] for row in rows] == names
+    assert "with ELMo, ensemble of 2: test " in ended.err
+
+
 def test_a_list_that_is_none_is_wrong_usage(elmore, data, tmp_path):
     ended = elmore(*words(data, tmp_path / "comparison", "--lambda", "1,small"))
     assert ended.code == 2

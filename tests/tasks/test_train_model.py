@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmore.errors import FormatError, InputError, NotFound
+from elmore.errors import InputError, NotFound
 from elmore.tasks import task_training
 from elmore.tasks.events import Finished, Opened, Told
 from elmore.tasks.train_model import drawn, train
@@ -218,7 +218,7 @@ def test_whatever_the_recipe_says_a_model_is_trained_saved_and_loaded(changes, d
     loaded = load(tmp_path / "run", device="cpu")
     assert loaded.evaluate(data["ner"]).value == pytest.approx(finished.score.value)
     if changes.get("elmo__train_gamma") is False:
-        assert finished.mixes["output"]["gamma"] == pytest.approx(0.3)
+        assert finished.mixes["output"].gamma == pytest.approx(0.3)
 
 
 def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tmp_path):
@@ -253,6 +253,16 @@ def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
     assert card["elmo"]["fingerprint"] != "def6a5a1e651c3e1e1b0c9de71404200e62bd46a1b94256bbe89af0c62fa7cdf"
 
 
+def test_a_bilm_is_fine_tuned_on_whole_sentences_where_a_task_learns_from_phrases_too(data, tmp_path):
+    trees = tmp_path / "trees.txt"
+    trees.write_text("".join(data["sentiment"].read_text().replace("very", f"very{number}") for number in range(100)))
+    short = {"training__epochs": 1, "training__batch_size": 100}
+    tuned, opened, *_ = train_small("sentiment", tmp_path / "run", trees, elmo__training="fine-tuned", **short)
+    assert str(tuned).startswith("fine-tuned tiny-random on 200 sentences of the task: perplexity ")
+    assert isinstance(opened, Opened)
+    assert opened.train > 200
+
+
 def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_path):
     longer = tmp_path / "longer.conll"
     longer.write_text(f"{data['ner'].read_text()}\n" * 40)
@@ -265,6 +275,13 @@ def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_
     again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
     assert not [event for event in again if str(event).startswith("fine-tuned")]
     assert isinstance(again[-1], Finished)
+    # The biLM is on disk once, inside of the model, where the run finds it if its model is to be written again.
+    assert not (tmp_path / "run" / "fine-tuning").exists()
+    whole = digests(tmp_path / "run")
+    again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
+    assert not [event for event in again if str(event).startswith("fine-tun")]
+    assert isinstance(again[-1], Finished)
+    assert digests(tmp_path / "run") == whole
 
 
 def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_been(data, tmp_path, monkeypatch):
@@ -303,6 +320,16 @@ def test_a_run_that_is_stopped_while_elmo_reads_ahead_keeps_what_was_read(data, 
     assert isinstance(list(train("ner", tmp_path / "run", resume=True, **given))[-1], Finished)
     assert len(set((tmp_path / "cache").glob("*/*/vectors.npy"))) > 2
     assert all(part.exists() for part in parts)
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "model", "cache", "fine-tuning", "mix.png"])
+def test_what_lies_where_a_run_would_write_is_kept(name, data, tmp_path):
+    own = tmp_path / "run" / name / "mine.txt" if "." not in name else tmp_path / "run" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(InputError, match=f"run: holds {name}, which would be written over; choose another folder"):
+        train_small("ner", tmp_path / "run", data["ner"], training__epochs=1)
+    assert own.read_text() == "mine"
 
 
 @pytest.mark.parametrize("wrong", [{"elmo.model": "nobody"}, {"words.vectors": "nowhere.txt"}])
@@ -381,15 +408,6 @@ def test_what_is_left_out_is_told_in_training_and_in_scoring(tmp_path):
     assert isinstance(opened, Opened)
     assert opened.notices == ("train: 5 neutral phrases left out", "dev: 1 neutral phrase left out")
     assert load(tmp_path / "run", device="cpu").evaluate(trees).notices == ("1 neutral phrase left out",)
-
-
-def test_a_damaged_model_is_named(runs, tmp_path):
-    import shutil
-
-    shutil.copytree(runs["ner"] / "model", tmp_path / "model")
-    (tmp_path / "model/task.json").write_text('{"task": "ner"}')
-    with pytest.raises(FormatError, match=r"task.json: labels is missing"):
-        load(tmp_path / "model")
 
 
 def test_a_larger_share_of_the_examples_holds_a_smaller_one():

@@ -131,7 +131,7 @@ def test_the_best_layer_of_the_dev_set_is_taken(data, tmp_path):
     assert scores["layer 0"] == 50
     assert scores[fitted.fit.chosen] == max(scores.values()) > 50
     weights = [float(f"layer {number}" == fitted.fit.chosen) for number in range(3)]
-    assert finished.mixes["input"]["weights"] == weights
+    assert finished.mixes["input"].weights == tuple(weights)
     assert load(tmp_path / "run", device="cpu").evaluate(data).value == finished.score.value
 
 

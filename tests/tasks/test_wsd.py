@@ -174,7 +174,7 @@ def test_the_layer_is_chosen_on_the_dev_set_and_all_scores_are_told(data, tmp_pa
     assert scores == {"layer 0": pytest.approx(60), "layer 1": 100, "layer 2": 100}
     assert str(fitted) == "dev F1: layer 0 60.00; layer 1 100.00; layer 2 100.00; taken is layer 1"
     assert "epoch" not in str(finished)
-    assert finished.mixes["input"]["weights"] == [0, 1, 0]
+    assert finished.mixes["input"].weights == (0, 1, 0)
     card = json.loads((tmp_path / "all/model/task.json").read_text())
     assert card["training"] == {"examples": 5, "dev_scores": scores, "chosen": "layer 1"}
 

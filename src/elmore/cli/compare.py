@@ -67,6 +67,12 @@ class ListOf(click.ParamType[list[Any]]):
     "--seeds", type=click.IntRange(min=1), default=3, metavar="N", panel=VARIANTS, help="Trainings of each variant."
 )
 @option(
+    "--ensemble",
+    is_flag=True,
+    panel=VARIANTS,
+    help="Score the models of all seeds of a variant together too, and keep them.",
+)
+@option(
     "--layers",
     type=ListOf(str, "layers"),
     metavar="LIST",
@@ -115,6 +121,7 @@ def compare(
     recipe: str | None,
     elmo: str | None,
     seeds: int,
+    ensemble: bool,
     layers: list[str] | None,
     penalties: list[float] | None,
     where: list[str] | None,
@@ -155,6 +162,7 @@ def compare(
         seeds=seeds,
         jobs=jobs,
         keep_models=keep_models,
+        ensembles=ensemble,
         cache=cache,
         device=chosen_device(device, verbosity),
     )

@@ -8,7 +8,7 @@ from elmore.cli.command import option, verb
 from elmore.cli.model_options import ModelChoice, model_argument
 from elmore.cli.task_model_facts import every_task_detail, task_model_facts
 from elmore.cli.verbosity import Verbosity
-from elmore.errors import count
+from elmore.errors import count, error_context
 from elmore.version import __version__
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
         facts = _system_facts()
     elif members := _task_models(model):
         # Those of an ensemble are of one kind, and differ by their seeds.
-        facts = every_task_detail(members[0]) if as_json else task_model_facts(members[0])
+        with error_context(model.model):
+            facts = every_task_detail(members[0]) if as_json else task_model_facts(members[0])
         if len(members) > 1:
             own_scores = [dict(one.card.scores) for one in members]
             facts = {"members": len(members) if as_json else _members_in_words(own_scores), **facts}

@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Any
 from elmore.errors import count
 
 if TYPE_CHECKING:
-    from elmore.tasks.model_folder import StoredTaskModel, TaskModelCard
+    from elmore.tasks.model_folder import MixWeights, StoredTaskModel, TaskModelCard
+    from elmore.tasks.recipe import ElmoOptions
 
 MOST_LABELS = 60  # that are told by name
 
 
 def task_model_facts(stored: "StoredTaskModel") -> dict[str, str]:
     """What a person wants to know; what there is nothing to say of is left empty."""
-    from elmore.tasks.table import find_task
+    from elmore.tasks.trained_model import described_task
 
     card = stored.card
+    described = described_task(card)
     return {
-        "task": f"{card.task}: {find_task(card.task).summary}",
+        "task": f"{card.task}: {described.task.summary}",
         "licence": card.licence or "not stated",
         "data": card.data,
         **{name.replace("_", " "): _labels_in_words(labels) for name, labels in card.labels.items()},
         "scores": ", ".join(f"{name} {value:.2f}" for name, value in card.scores.items() if _is_whole_score(name)),
-        "biLM": _bilm_in_words(stored),
+        "biLM": _bilm_in_words(stored, described.recipe.elmo),
         "mix of layers": "; ".join(_mix_in_words(place, mix) for place, mix in card.mixes.items()),
         "words": f"{count(len(stored.words), 'word')} with a vector of their own" if stored.words else "",
         "token style": card.token_style,
@@ -61,25 +63,24 @@ def _is_whole_score(name: str) -> bool:
     return name.partition(" ")[0] in ("dev", "test")
 
 
-def _bilm_in_words(stored: "StoredTaskModel") -> str:
+def _bilm_in_words(stored: "StoredTaskModel", options: "ElmoOptions") -> str:
     required = stored.card.elmo
     if required is None:
         return "none"
-    options = stored.card.recipe["elmo"]
     where = "inside" if stored.elmo is not None else "needed"
-    place = "input and output" if options["where"] == "both" else options["where"]
-    return f"{required.name}, {where} (sha256 {required.fingerprint[:12]}…), {options['training']}, at the {place}"
+    place = "input and output" if options.where == "both" else options.where
+    return f"{required.name}, {where} (sha256 {required.fingerprint[:12]}…), {options.training}, at the {place}"
 
 
-def _mix_in_words(place: str, mix: Mapping[str, Any]) -> str:
-    shares = " ".join(f"{weight:.2f}" for weight in mix["weights"])
-    return f"{shares} at the {place}, gamma {mix['gamma']:.2f}"
+def _mix_in_words(place: str, mix: "MixWeights") -> str:
+    shares = " ".join(f"{weight:.2f}" for weight in mix.weights)
+    return f"{shares} at the {place}, gamma {mix.gamma:.2f}"
 
 
 def _training_in_words(card: "TaskModelCard") -> str:
     facts = card.training
     parts = [count(facts["examples"], "example")] if "examples" in facts else []
-    if "best_epoch" in facts:
+    if facts.keys() >= {"best_epoch", "epochs"}:
         parts.append(f"epoch {facts['best_epoch']} of {facts['epochs']} taken")
     if "chosen" in facts:
         parts.append(f"{facts['chosen']} taken")

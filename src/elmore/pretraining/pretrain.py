@@ -9,7 +9,7 @@ import torch
 
 from elmore.corpus.corpus import Corpus
 from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
-from elmore.errors import FormatError, InputError, MissingExtra, error_context, shortened
+from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.formats import write_checkpoint
 from elmore.formats.layouts.options import options_from_config
@@ -181,8 +181,8 @@ def _stored_run(request: _Request) -> StoredRun | None:
     if folder.is_begun:
         return folder.read()
     # What a run that is started again left is its own, even if it was stopped before it had begun.
-    if (taken := folder.taken(HDF5)) and not started_again():
-        raise InputError(f"{folder.path}: holds {shortened(taken)}, which would be written over; choose another folder")
+    if not started_again():
+        folder.check_free(HDF5)
     return None
 
 

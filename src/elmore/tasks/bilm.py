@@ -15,12 +15,12 @@ import torch
 from elmore.atomic_files import make_folder
 from elmore.corpus.prepare import prepare
 from elmore.embedding.embedder import Embedder
-from elmore.errors import InputError, NotFound
+from elmore.errors import FormatError, InputError, NotFound
 from elmore.model import Model, load
 from elmore.pretraining.events import Event, Finished
 from elmore.pretraining.pretrain import pretrain
 from elmore.tasks.events import Told
-from elmore.tasks.model_folder import RequiredBilm
+from elmore.tasks.model_folder import ABOUT, RequiredBilm
 from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
 from elmore.text.token_style import convert_tokens
@@ -30,6 +30,7 @@ from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.progress_reports import SECONDS_OF_SILENCE
 from elmore.training.run_folder import RunFolder
 
+TEXT = "text.txt"  # beside the corpus that is prepared from it
 HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
 
 
@@ -51,6 +52,9 @@ def load_required(required: RequiredBilm, *, inside: Path | None, given: str | N
             f"the biLM {name} is not the one this model was trained with, which was {required.name} (sha256 "
             f"{required.fingerprint[:12]}…, and this is {model.fingerprint()[:12]}…); give that one with --elmo"
         )
+    for field, own in (("num_layers", model.config.num_layers), ("dim", model.config.dim)):
+        if getattr(required, field) != own:
+            raise FormatError(f"{ABOUT}: elmo.{field} is {getattr(required, field)}, and {name} has {own}")
     return model
 
 
@@ -92,6 +96,11 @@ def fine_tune(
     return replace(tuned, card=replace(tuned.card, text=model.card.text))
 
 
+def is_tuning(folder: Path) -> bool:
+    """Whether a folder holds nothing but what `fine_tune` writes."""
+    return folder.is_dir() and all((place / TEXT).is_file() for place in folder.iterdir())
+
+
 def _told(
     events: StoppableEvents[Event], what: str, stop_asked: Callable[[], bool]
 ) -> Generator[Told, None, Stopped | None]:
@@ -123,7 +132,7 @@ def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token
 
 def _prepare(text: str, model: Model, corpus: Path) -> None:
     make_folder(corpus.parent)
-    file = corpus.with_name("text.txt")
+    file = corpus.with_name(TEXT)
     file.write_text(text, encoding="utf-8", newline="\n")
     # The words of its own softmax, which it has learnt to predict, where it has one.
     vocabulary = None

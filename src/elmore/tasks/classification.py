@@ -31,6 +31,7 @@ class LabeledTokens(NamedTuple):
     tokens: Sequence[str]
     label: str = ""
     place: str = ""  # file and line, for complaints
+    is_whole: bool = True  # and no phrase of another text
 
 
 class LabeledExample(Protocol):
@@ -127,7 +128,9 @@ def classification_task(
         recipe=recipe,
         read=read,
         sentences=lambda example: (example.tokens,),
+        is_whole=lambda example: example.is_whole,
         labels=labels,
+        label_types=LABEL_TYPES,
         check=check,
         build=build,
         score=score,
@@ -135,6 +138,9 @@ def classification_task(
         parse=parse,
         result=result,
     )
+
+
+LABEL_TYPES = {"labels": tuple[str, ...]}
 
 
 def labels(examples: Sequence[LabeledExample], options: TaskOptions) -> Labels:  # noqa: ARG001  # as in every task

@@ -17,15 +17,26 @@ from elmore.atomic_files import atomic_write
 from elmore.devices import choose_device
 from elmore.errors import InputError, MissingExtra
 from elmore.tasks.comparison.cell_run import CellJob, remove_weights
-from elmore.tasks.comparison.events import CellFailed, CellFinished, Event, Interrupted, Planned, Reported, Told
+from elmore.tasks.comparison.ensemble_run import EnsembleJob
+from elmore.tasks.comparison.events import (
+    CellFailed,
+    CellFinished,
+    EnsembleScored,
+    Event,
+    Interrupted,
+    Planned,
+    Reported,
+    Told,
+)
 from elmore.tasks.comparison.fitted_methods import refuse_fitted
 from elmore.tasks.comparison.folder import ComparisonFolder, digest_of_files
 from elmore.tasks.comparison.plots import plot_comparison
 from elmore.tasks.comparison.preparation import BilmRead, FillCache, read_data
 from elmore.tasks.comparison.processes import JobEnded, JobFailed, JobWarned, run_jobs
-from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.result import CellResult, EnsembleResult
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import Cell, Plan, Variant, make_plan, paper_variants
+from elmore.tasks.model_folder import is_task_model
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import TASKS, find_task
 from elmore.tasks.task import Task
@@ -48,6 +59,7 @@ def compare(
     seeds: int | Sequence[int] = 3,
     jobs: int = 1,
     keep_models: bool = False,
+    ensembles: bool = False,
     cache: str | Path | None = None,
     device: str | torch.device | None = None,
 ) -> StoppableEvents[Event]:
@@ -57,7 +69,8 @@ def compare(
     default those with and without ELMo; `paper_variants` makes more. `seeds` is their number, or they themselves.
     So many `jobs` are trained at once, each in a process of its own; with 0, one after another in this one. Called
     again with the same folder, it goes on where it was: what is done is not done again, and variants and seeds may be
-    added. `cache` is a folder for ELMo's layers; by default it lies in the comparison's and goes when all is done.
+    added. With `ensembles` the models of all seeds of a variant are scored together too, for which they are kept.
+    `cache` is a folder for ELMo's layers; by default it lies in the comparison's and goes when all is done.
 
     Nothing happens before the first event is asked for. `stop()` has all trainings save and end soon.
     """
@@ -67,15 +80,19 @@ def compare(
     if jobs and TASKS.get(found.name) is not found:
         raise InputError(f"{found.name} is a task of your own, which other processes do not know; give jobs=0")
     base = resolve_recipe(found, recipe)
+    plan = make_plan(base, paper_variants() if variants is None else variants, seeds=seeds)
+    if ensembles and len(plan.seeds) < 2:
+        raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
     request = _Request(
         task=found,
         folder=ComparisonFolder(Path(folder)),
         train=_files(train),
         dev=_files(dev),
         tests=_test_sets(test),
-        plan=make_plan(base, paper_variants() if variants is None else variants, seeds=seeds),
+        plan=plan,
         jobs=jobs,
-        keep_models=keep_models,
+        keep_models=keep_models or ensembles,
+        ensembles=ensembles,
         cache=None if cache is None else Path(cache),
     )
     return StoppableEvents(lambda stop_asked: _Comparing(request, choose_device(device), stop_asked).events())
@@ -93,6 +110,7 @@ class _Request:
     plan: Plan
     jobs: int
     keep_models: bool
+    ensembles: bool
     cache: Path | None
 
 
@@ -118,6 +136,8 @@ class _Comparing:
             if self._stop_asked() and len(self._done) + self._failed < len(self._plan.cells):
                 yield Interrupted(len(self._done), len(self._plan.cells))
                 return
+            if self._request.ensembles and not self._stop_asked():
+                yield from self._score_ensembles()
             if self._request.cache is None and not self._failed:
                 shutil.rmtree(self._folder.cache, ignore_errors=True)
             yield self._report()
@@ -197,6 +217,45 @@ class _Comparing:
             elif not isinstance(event, JobEnded):
                 yield event
 
+    def _score_ensembles(self) -> Iterator[Event]:
+        """Of every variant and share of the data of which all seeds are trained, and their models kept."""
+        seeds = self._plan.seeds
+        known = {result.key for result in self._folder.read_ensembles()}
+        jobs = []
+        for cell in self._plan.cells:
+            key = (cell.variant, cell.fraction, seeds)
+            if cell.seed != seeds[0] or key in known:
+                continue
+            members = [one for one in self._plan.cells if (one.variant, one.fraction) == key[:2]]
+            if any(one.key not in self._done for one in members):
+                continue
+            folders = tuple(self._folder.run(one) for one in members)
+            job = EnsembleJob(
+                variant=cell.variant,
+                fraction=cell.fraction,
+                seeds=seeds,
+                members=folders,
+                counts=self._folder.counts(*key),
+                tests=self._request.tests,
+                cache=self._cache if cell.recipe.elmo.training == "frozen" else None,
+                device=self._device,
+            )
+            if all(map(is_task_model, folders)):
+                jobs.append(job)
+            else:
+                yield Told(
+                    f"{job}: left out, for not all of its models were kept; compare in another folder to have it"
+                )
+        for number, event in run_jobs(jobs, at_once=min(self._request.jobs, 1), stop_asked=self._stop_asked):
+            if isinstance(event, EnsembleResult):
+                self._folder.add_ensemble(event)
+                yield EnsembleScored(str(jobs[number]), event)
+            elif isinstance(event, JobFailed):
+                self._failed += 1
+                yield Told(f"{jobs[number]}: failed: {event.error}")
+            elif isinstance(event, JobWarned):
+                yield from self._told_once(event.text)
+
     def _job(self, cell: Cell) -> CellJob:
         request = self._request
         return CellJob(
@@ -213,6 +272,7 @@ class _Comparing:
 
     def _keep(self, cell: Cell, result: CellResult) -> None:
         self._folder.add_result(result)
+        self._error_file(cell).unlink(missing_ok=True)  # of an earlier try
         self._done[result.key] = result
         self._clean(cell)
 
@@ -221,10 +281,13 @@ class _Comparing:
             remove_weights(self._folder.run(cell))
 
     def _failure(self, cell: Cell, failed: JobFailed) -> CellFailed:
-        details = self._folder.run(cell) / "error.txt"
+        details = self._error_file(cell)
         details.parent.mkdir(parents=True, exist_ok=True)
         details.write_text(failed.traceback or failed.error, encoding="utf-8")
         return CellFailed(cell, failed.error, details)
+
+    def _error_file(self, cell: Cell) -> Path:
+        return self._folder.run(cell) / "error.txt"
 
     def _told_once(self, text: str) -> Iterator[Told]:
         if text not in self._warned:
@@ -234,9 +297,10 @@ class _Comparing:
     def _report(self) -> Reported:
         results = list(self._done.values())
         folder = self._folder.path
-        counts, task = self._folder.read_counts(results), self._request.task
-        comparison = tabulate(task.name, self._plan, results, counts, task.count_score)
-        files = {"table": folder / "table.md", "json": folder / "table.json"}
+        ensembles, task = self._folder.read_ensembles(), self._request.task
+        counts = self._folder.read_counts([*results, *ensembles])
+        comparison = tabulate(task.name, self._plan, results, counts, task.count_score, ensembles=ensembles)
+        files = {"table": self._folder.table, "json": self._folder.table_json}
         for path, text in ((files["table"], comparison.to_markdown()), (files["json"], comparison.to_json())):
             with atomic_write(path) as unfinished:
                 unfinished.write_text(text, encoding="utf-8")

@@ -158,6 +158,7 @@ ENTAILMENT: Task[PairedTokens, PredictedLabel] = Task(
     sentences=lambda pair: (pair.premise, pair.hypothesis),
     reads_as_one=True,
     labels=classification.labels,
+    label_types=classification.LABEL_TYPES,
     check=classification.check,
     build=build,
     score=classification.score,

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from elmore.errors import count
 from elmore.tasks.metrics.score import Score
+from elmore.tasks.model_folder import MixWeights
 from elmore.tasks.task import Fit
 from elmore.training.events import RunEvent, duration
 
@@ -71,7 +72,7 @@ class Finished(NamedTuple):
     epoch: int  # at whose end they were found; 0 where a model was fitted, which takes no epochs
     epochs: int  # that were trained
     is_flat: bool  # whether the training ended because none had been better for long enough
-    mixes: Mapping[str, Mapping[str, Any]]  # by place: what the task learnt about the layers
+    mixes: Mapping[str, MixWeights]  # by place: what the task learnt about the layers
     pictures: tuple[Path, ...]  # none without matplotlib, and none of a model that was fitted
 
     def __str__(self) -> str:
@@ -80,8 +81,8 @@ class Finished(NamedTuple):
             after += f"; it ended early, after {count(self.epochs - self.epoch, 'epoch')} that brought nothing better"
         lines = [f"best dev {self.score.metric} {self.score.value:.2f}{after}"]
         for place, mix in self.mixes.items():
-            shares = " ".join(f"{weight:.2f}" for weight in mix["weights"])
-            lines.append(f"mix of layers at the {place}: {shares}, gamma {mix['gamma']:.2f}")
+            shares = " ".join(f"{weight:.2f}" for weight in mix.weights)
+            lines.append(f"mix of layers at the {place}: {shares}, gamma {mix.gamma:.2f}")
         lines.append(f"wrote {self.model}")
         if self.pictures:
             lines.append(f"drew {', '.join(map(str, self.pictures))}")

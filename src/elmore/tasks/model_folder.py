@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from elmore.atomic_files import atomic_write, atomic_write_folder
-from elmore.errors import FormatError, NotFound, error_context, shortened
-from elmore.fields import check_fields, read_fields
-from elmore.formats.storage.container import open_container
+from elmore.errors import FormatError, NotFound, count, error_context, shortened
+from elmore.fields import check_fields, check_value, checked_field, read_fields
+from elmore.formats.storage.container import Container, open_container
+from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
 from elmore.model import Model, save
 from elmore.tasks.token_vocabulary import TokenVocabulary
@@ -33,6 +34,8 @@ ABOUT, WORDS, WEIGHTS, ELMO = "task.json", "words.txt", "model.safetensors", "el
 ENSEMBLE = "ensemble.json"
 RUN_MODEL = "model"  # in the folder of a run
 FORMAT = 1
+# What `elmore info` goes by, of all that may be known of a training.
+TOLD_OF_TRAINING = {"examples": int, "best_epoch": int, "epochs": int, "chosen": str, "command": str}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,14 @@ class RequiredBilm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixWeights:
+    """What was learnt about a biLM's layers at one place."""
+
+    weights: tuple[float, ...]
+    gamma: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskModelCard:
     """All that is known of a task model beside its numbers: task.json."""
 
@@ -54,20 +65,23 @@ class TaskModelCard:
     recipe: Mapping[str, Any]
     token_style: TokenStyle
     characters: str = ""
-    learnt_words: int = 0
+    learnt_words: int = checked_field(0, at_least=0)
     lowercase: bool = False
-    vector_dim: int = 0  # of the file of word vectors it began with; 0: none
+    vector_dim: int = checked_field(0, at_least=0)  # of the file of word vectors it began with; 0: none
     elmo: RequiredBilm | None = None
     licence: str = ""  # "" where nobody has stated one
     data: str = ""  # what it was trained on, and whom to credit
-    scores: Mapping[str, Any] = field(default_factory=dict)
-    mixes: Mapping[str, Any] = field(default_factory=dict)  # learnt weights of the layers, by place, and gamma
+    scores: Mapping[str, float] = field(default_factory=dict)
+    mixes: Mapping[str, MixWeights] = field(default_factory=dict)  # by the place where ELMo enters
     training: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
     written_by: str = f"elmore {__version__}"
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name, kind in TOLD_OF_TRAINING.items():
+            if name in self.training:
+                check_value(f"training.{name}", self.training[name], kind)
 
 
 @dataclass(frozen=True)
@@ -154,15 +168,23 @@ def read_task_model(path: Path) -> StoredTaskModel:
     with error_context(path):
         if not (folder / ABOUT).is_file():
             raise NotFound(f"has no {ABOUT}; a task model is a folder that elmore train has finished")
-        try:
-            values = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-            words = tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")[:-1])
-        except (OSError, ValueError) as error:
-            raise FormatError(f"cannot be read ({error}); train the model anew, or fetch it again") from None
+        files = open_container(folder)
+        values, words = read_json(files, ABOUT), _read_words(files)
         with error_context(ABOUT):
             card = read_fields(TaskModelCard, values, error=FormatError)
             if card.format > FORMAT:
                 raise FormatError(f"has format {card.format}, of a newer elmore; this one reads up to {FORMAT}")
+            # Without a file of vectors all words were learnt, and with one those that it lacks.
+            if card.learnt_words > len(words) or (not card.vector_dim and card.learnt_words < len(words)):
+                raise FormatError(f"learnt_words is {card.learnt_words}, and {WORDS} has {count(len(words), 'word')}")
         inside = folder / ELMO
-        tensors = read_tensors(open_container(folder), WEIGHTS, kinds=(torch.float32, torch.float16))
+        tensors = read_tensors(files, WEIGHTS, kinds=(torch.float32, torch.float16))
         return StoredTaskModel(card, words, tensors, inside if inside.is_dir() else None)
+
+
+def _read_words(files: Container) -> tuple[str, ...]:
+    try:
+        text = files.read(WORDS).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{WORDS}: is not UTF-8 ({error}); train the model anew, or fetch it again") from None
+    return tuple(text.replace("\r\n", "\n").split("\n")[:-1])

@@ -153,6 +153,7 @@ NER: Task[TaggedTokens, list[str]] = Task(
     read=read,
     sentences=lambda example: (example.tokens,),
     labels=labels,
+    label_types={"kinds": tuple[str, ...]},
     check=check,
     build=build,
     score=score,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 from elmore.embedding.embedder import Embedder
-from elmore.errors import InputError
+from elmore.embedding.stream import is_out_of_memory
+from elmore.errors import InputError, OutOfMemory
 from elmore.model import Model
 from elmore.tasks.batch_maker import BatchMaker
 from elmore.tasks.bilm import requirement_of
@@ -107,8 +108,15 @@ def assemble(
         layers = reader if cache is None else LayerCache(reader, cache)
     shape = None if required is None else BilmShape(required.num_layers, required.dim)
     vocabulary = sources.vocabulary
-    embedder = TokenEmbedder(recipe.words, recipe.elmo, vocabulary, vectors=sources.vectors, bilm=shape, joint=joint)
-    model = task.build(recipe.task, labels, embedder).to(device)
+    try:
+        embedder = TokenEmbedder(
+            recipe.words, recipe.elmo, vocabulary, vectors=sources.vectors, bilm=shape, joint=joint
+        )
+        model = task.build(recipe.task, labels, embedder).to(device)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(f"the model that the recipe asks for does not fit into the memory of {device}") from None
     return AssembledModel(
         task=task,
         recipe=recipe,

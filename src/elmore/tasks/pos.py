@@ -115,6 +115,7 @@ POS: Task[TaggedTokens, list[str]] = Task(
     read=read,
     sentences=lambda example: (example.tokens,),
     labels=labels,
+    label_types={"tags": tuple[str, ...]},
     check=check,
     build=build,
     score=score,

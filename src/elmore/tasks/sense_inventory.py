@@ -10,6 +10,9 @@ from elmore.tasks.readers.wsd_xml import WsdInstance
 Labels = Mapping[str, Any]
 LemmaPos = tuple[str, str]
 
+# Of `inventory_labels`: by part of speech and lemma.
+LABEL_TYPES = {"senses": Mapping[str, Mapping[str, tuple[str, ...]]], "first_senses": Mapping[str, Mapping[str, str]]}
+
 
 @dataclass(frozen=True)
 class SenseInventory:

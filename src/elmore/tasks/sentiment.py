@@ -47,7 +47,7 @@ def read(paths: Sequence[str | Path], options: SentimentOptions, *, to_train: bo
                 if label is None:
                     neutral += 1
                     continue
-                examples.append(LabeledTokens(phrase.tokens, label, f"{path}, line {tree.line}"))
+                examples.append(LabeledTokens(phrase.tokens, label, f"{path}, line {tree.line}", phrase.is_root))
     notices = []
     if short:
         notices.append(f"{count(short, 'phrase')} of fewer than {options.shortest_phrase} tokens left out")

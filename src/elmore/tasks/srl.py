@@ -283,6 +283,7 @@ SRL: Task[RoleExample, PredictedRoles] = Task(
     read=read,
     sentences=lambda example: (example.tokens,),
     labels=labels,
+    label_types={"roles": tuple[str, ...]},
     check=check,
     unseen=unseen,
     build=lambda options, known, embedder: RoleLabeler(options, bio_tags(known), embedder),

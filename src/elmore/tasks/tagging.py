@@ -31,7 +31,8 @@ class TaggedTokens(NamedTuple):
 class TaggerOptions(TaskOptions):
     """[task] of a tagger."""
 
-    hidden: tuple[int, ...] = (200, 200)  # of each biLSTM layer and direction; none at all makes a linear probe
+    # of each biLSTM layer and direction; none at all makes a linear probe
+    hidden: tuple[int, ...] = checked_field((200, 200), at_least=1)
     dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # on the inputs of every layer
     crf: bool = True
 

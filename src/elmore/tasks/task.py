@@ -5,14 +5,15 @@ E is the task's example, as its reader gives it; P what its model predicts for o
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
 
-from elmore.errors import InputError
+from elmore.errors import FormatError
+from elmore.fields import check_value
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.significance import CountScore, f1_of_counts
@@ -83,9 +84,9 @@ class FittedModel(Predictor[E, P]):
 
     @classmethod
     def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[E]]) -> list[P]:
-        if len(members) > 1:
-            raise InputError(f"a fitted model {DECIDES_ALONE}")
-        return members[0].predict(batches[0])
+        # Several are refused where they are trained, and where they are loaded.
+        [alone], [batch] = members, batches
+        return alone.predict(batch)
 
     @abstractmethod
     def fit(
@@ -143,8 +144,12 @@ class Task(Generic[E, P]):
     # The token sequences of an example, each to be read by the biLM as a sentence: as many for every example, or where
     # an example is a document as many as it has.
     sentences: Callable[[E], Sequence[Tokens]]
+    # Whether an example is no part of another one, as phrases of a sentence are.
+    is_whole: Callable[[E], bool] = lambda example: True  # noqa: ARG005
     # What a model must know of the data it is trained on, such as all labels, as JSON values; [task] is the second.
     labels: Callable[[Sequence[E], Any], Labels]
+    # Those of their values that `build` and `check` go by, as types that `fields` reads.
+    label_types: Mapping[str, Any] = field(default_factory=dict)
     # Refuses examples with labels that the training data did not have.
     check: Callable[[Sequence[E], Labels], None]
     # What there is to say of labels that `check` lets pass all the same: a model can only miss them.
@@ -175,7 +180,23 @@ class Task(Generic[E, P]):
     result: Callable[[str, Sequence[E], Sequence[P], Labels], Any]
 
 
+def check_labels(task: Task[E, P], known: Labels) -> None:
+    """Refuse labels, read from a file, that the task could not have made."""
+    for name, kind in task.label_types.items():
+        if name not in known:
+            raise FormatError(f"labels.{name} is missing; a model of {task.name} has it")
+        check_value(f"labels.{name}", known[name], kind)
+        if not known[name] and isinstance(known[name], Sequence):
+            raise FormatError(f"labels.{name} is empty; a model of {task.name} has learnt one label at least")
+
+
 def token_sequences(task: Task[E, P], examples: Iterable[E]) -> list[Tokens]:
     """All token sequences of some examples; one that several share, as questions do a paragraph, comes once."""
     sequences = (tokens for example in examples for tokens in task.sentences(example))
     return list({id(tokens): tokens for tokens in sequences}.values())
+
+
+def text_to_tune_on(task: Task[E, P], examples: Sequence[E]) -> list[Tokens]:
+    """What a language model learns from some examples: their sentences, and not once more the phrases of these."""
+    # Of a small share of the examples there may be phrases alone.
+    return token_sequences(task, [example for example in examples if task.is_whole(example)] or examples)

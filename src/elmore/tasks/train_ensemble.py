@@ -97,6 +97,7 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
         raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
     if ensemble_members(place) or request.folder.is_begun:
         raise InputError(f"{place}: holds a run already; go on with it by --resume, or choose another folder")
+    request.folder.check_free(CACHE)
     recipe = resolve_recipe(request.task, request.recipe)
     first = recipe.training.seed
     if first + seeds - 1 > LARGEST_SEED:

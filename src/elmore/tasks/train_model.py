@@ -16,16 +16,16 @@ from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.model import Model, load
 from elmore.recipe import override, read_recipe
-from elmore.tasks.bilm import fine_tune, requirement_of
+from elmore.tasks.bilm import fine_tune, is_tuning, requirement_of
 from elmore.tasks.events import Event, Finished, Opened, Told
 from elmore.tasks.fitting import fit_model
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.mix_plot import draw_mixes
-from elmore.tasks.model_folder import TaskModelCard, write_task_model
+from elmore.tasks.model_folder import ELMO, TaskModelCard, write_task_model
 from elmore.tasks.new_model import AssembledModel, find_token_style, new_model
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
-from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, token_sequences
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, text_to_tune_on
 from elmore.tasks.task_training import TaskTraining, epoch_steps
 from elmore.tasks.trained_model import stored_model
 from elmore.text.style import TokenStyle
@@ -213,10 +213,14 @@ def _bilm(
     options = recipe.elmo
     if not options.is_used:
         return None
+    inside = request.folder.model / ELMO
+    if options.training == "fine-tuned" and inside.is_dir():
+        # Of a run that is finished, whose model has it.
+        return load(inside, device=device)
     bilm = load(options.model, device=device)
     if options.training != "fine-tuned":
         return bilm
-    folder, sentences = request.folder.path / FINE_TUNING, token_sequences(request.task, examples)
+    folder, sentences = request.folder.path / FINE_TUNING, text_to_tune_on(request.task, examples)
     return (
         yield from fine_tune(
             bilm, sentences, folder, options, token_style=token_style, device=device, stop_asked=stop_asked
@@ -246,6 +250,9 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
     if not folder.is_begun:
         if request.resume:
             raise InputError(f"{folder.path}: no run to go on with; start one without --resume")
+        tuning = folder.path / FINE_TUNING
+        # A try that was cut short while its biLM was tuned goes on with that.
+        folder.check_free(CACHE, MIX, *([] if is_tuning(tuning) else [FINE_TUNING]))
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
         raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
@@ -330,6 +337,7 @@ def _finish(
     write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
     if request.cache is None:
         shutil.rmtree(folder.path / CACHE, ignore_errors=True)
+    shutil.rmtree(folder.path / FINE_TUNING, ignore_errors=True)
     pictures = _pictures(folder, stored.card) if learnt.epoch else ()
     return Finished(
         model=folder.model,
@@ -350,7 +358,7 @@ def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
         drawn.append(folder.curve)
         if card.mixes and card.recipe["elmo"]["layers"] == "all":
             drawn.append(folder.path / MIX)
-            draw_mixes({f"at the {place}": [tuple(mix["weights"])] for place, mix in card.mixes.items()}, drawn[-1])
+            draw_mixes({f"at the {place}": [mix.weights] for place, mix in card.mixes.items()}, drawn[-1])
     return tuple(drawn)
 
 

@@ -20,10 +20,20 @@ from elmore.tasks.bilm import load_required
 from elmore.tasks.find_model import find_task_model
 from elmore.tasks.layer_cache import LayerSource
 from elmore.tasks.metrics.score import Score
-from elmore.tasks.model_folder import RequiredBilm, StoredTaskModel, TaskModelCard, member_folders, read_task_model
+from elmore.tasks.model_folder import (
+    ABOUT,
+    WEIGHTS,
+    MixWeights,
+    RequiredBilm,
+    StoredTaskModel,
+    TaskModelCard,
+    member_folders,
+    read_task_model,
+)
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble
+from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import find_task
-from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task
+from elmore.tasks.task import DECIDES_ALONE, Dataset, FittedModel, Task, check_labels
 from elmore.tasks.text_cutter import StyledTextCutter
 
 E = TypeVar("E")
@@ -50,9 +60,14 @@ class TrainedModel(Generic[E, P]):
     def task(self) -> Task[E, P]:
         return self.assembled.task
 
+    @property
+    def members(self) -> tuple[AssembledModel[E, P], ...]:
+        """Those that decide together, or the only one."""
+        return self.assembled, *self.others
+
     def __repr__(self) -> str:
         elmo = f", elmo={self.card.elmo.name!r}" if self.card.elmo else ""
-        members = f", members={1 + len(self.others)}" if self.others else ""
+        members = f", members={len(self.members)}" if self.others else ""
         return f"TrainedModel({self.card.task!r}{elmo}{members})"
 
     def predict(self, texts: Iterable[str]) -> list[Any]:
@@ -94,8 +109,7 @@ class TrainedModel(Generic[E, P]):
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
         """What the model says of examples as the task's reader gives them."""
-        members = [(one.maker, one.model) for one in (self.assembled, *self.others)]
-        return predict_together(members, examples)
+        return predict_together([(one.maker, one.model) for one in self.members], examples)
 
     def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
         """The task's official score on labelled files, with what there is to say of them."""
@@ -168,19 +182,18 @@ class _Loader:
         stored = read_task_model(path)
         card = stored.card
         with error_context(path):
-            task = find_task(card.task)
-            recipe = read_fields(task.recipe, card.recipe, error=FormatError)
-        sources = TokenSources(
-            vocabulary=stored.vocabulary,
-            vectors=_empty_vectors(stored),
-            token_style=card.token_style,
-            required=card.elmo,
-            bilm=None if card.elmo is None else self._bilm(card.elmo, stored.elmo),
-            compute=self._compute,
-        )
-        assembled = self._sharing(assemble(task, recipe, card.labels, sources, cache=None, device=self._device))
-        with error_context(path):
+            described = described_task(card)
+            sources = TokenSources(
+                vocabulary=stored.vocabulary,
+                vectors=_empty_vectors(stored),
+                token_style=card.token_style,
+                required=card.elmo,
+                bilm=None if card.elmo is None else self._bilm(card.elmo, stored.elmo),
+                compute=self._compute,
+            )
+            assembled = assemble(*described, card.labels, sources, cache=None, device=self._device)
             _restore(assembled, stored)
+        assembled = self._sharing(assembled)
         assembled.model.eval().requires_grad_(requires_grad=False)
         return TrainedModel(assembled, card)
 
@@ -197,6 +210,25 @@ class _Loader:
             return assembled
         shared = self._readers.setdefault((required.fingerprint, assembled.token_style), layers)
         return replace(assembled, maker=replace(assembled.maker, layers=shared))
+
+
+class DescribedTask(NamedTuple):
+    """What a stored model is a model of."""
+
+    task: Task[Any, Any]
+    recipe: TaskRecipe
+
+
+def described_task(card: TaskModelCard) -> DescribedTask:
+    """The task of a stored model, and its recipe; what no training of that task could have written is refused."""
+    with error_context(ABOUT):
+        task = find_task(card.task)
+        recipe = read_fields(task.recipe, card.recipe, where="recipe", error=FormatError)
+        check_labels(task, card.labels)
+        if recipe.elmo.is_used != (card.elmo is not None):
+            known = "missing" if card.elmo is None else "there"
+            raise FormatError(f"the biLM, elmo, is {known}, and recipe.elmo.where is {recipe.elmo.where}")
+        return DescribedTask(task, recipe)
 
 
 def _check_goes_with(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any], name: Path) -> None:
@@ -241,10 +273,12 @@ def stored_model(
     return StoredTaskModel(card, vocabulary.words, tensors)
 
 
-def learnt_mixes(assembled: AssembledModel[Any, Any]) -> dict[str, Any]:
+def learnt_mixes(assembled: AssembledModel[Any, Any]) -> dict[str, MixWeights]:
     """The weights of the layers that a task has learnt, by the place where ELMo enters."""
     mixes = {place: mix for place, mix in assembled.embedder.mixes.items() if isinstance(mix, LayerMix)}
-    return {place: {"weights": mix.weights.tolist(), "gamma": mix.gamma.item()} for place, mix in mixes.items()}
+    return {
+        place: MixWeights(weights=tuple(mix.weights.tolist()), gamma=mix.gamma.item()) for place, mix in mixes.items()
+    }
 
 
 def _empty_vectors(stored: StoredTaskModel) -> np.ndarray[Any, np.dtype[np.float32]] | None:
@@ -255,13 +289,15 @@ def _empty_vectors(stored: StoredTaskModel) -> np.ndarray[Any, np.dtype[np.float
 
 def _restore(assembled: AssembledModel[Any, Any], stored: StoredTaskModel) -> None:
     own = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
-    if odd := sorted(own.keys() ^ stored.tensors.keys()):
-        raise FormatError(f"the weights do not fit the recipe: {shortened(odd)}")
-    for name, tensor in own.items():
-        if tensor.shape != stored.tensors[name].shape:
-            raise FormatError(
-                f"{name} has shape {tuple(stored.tensors[name].shape)}; the recipe needs {tuple(tensor.shape)}"
-            )
+    with error_context(WEIGHTS):
+        if missing := sorted(own.keys() - stored.tensors.keys()):
+            raise FormatError(f"lacks {shortened(missing)}, which {ABOUT} asks for")
+        if odd := sorted(stored.tensors.keys() - own.keys()):
+            raise FormatError(f"holds {shortened(odd)}, which {ABOUT} knows nothing of")
+        for name, tensor in own.items():
+            found = stored.tensors[name].shape
+            if tensor.shape != found:
+                raise FormatError(f"{name} has shape {tuple(found)}; {ABOUT} asks for {tuple(tensor.shape)}")
     assembled.model.load_state_dict(dict(stored.tensors), strict=False)
 
 

@@ -60,7 +60,7 @@ class WicOptions(TaskOptions):
     """[task] of words in context."""
 
     method: Literal["threshold", "classifier"] = "threshold"
-    hidden: tuple[int, ...] = (200,)  # layers of the classifier
+    hidden: tuple[int, ...] = checked_field((200,), at_least=1)  # layers of the classifier
     dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # behind each of them
 
 

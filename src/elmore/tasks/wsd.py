@@ -32,7 +32,7 @@ from elmore.tasks.metrics.wsd_f1 import wsd_scores
 from elmore.tasks.readers.sense_index import read_sense_index
 from elmore.tasks.readers.wsd_xml import WsdInstance, read_wsd
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
-from elmore.tasks.sense_inventory import SenseInventory, inventory_labels
+from elmore.tasks.sense_inventory import LABEL_TYPES, SenseInventory, inventory_labels
 from elmore.tasks.sense_requests import parse_request, plain_text
 from elmore.tasks.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
@@ -353,6 +353,7 @@ WSD: Task[SenseSentence, list[PredictedSense]] = Task(
     read=read,
     sentences=lambda example: (example.tokens,),
     labels=labels,
+    label_types=LABEL_TYPES,
     check=check,
     build=build,
     score=score,

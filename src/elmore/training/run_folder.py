@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmore.atomic_files import atomic_write, make_folder
-from elmore.errors import FormatError, InputError, error_context
+from elmore.errors import FormatError, InputError, error_context, shortened
 
 
 class StoredRun(NamedTuple):
@@ -82,6 +82,13 @@ class RunFolder:
         written = (self.log, self.checkpoints, self.model, self.curve, self.tensorboard)
         others = (self.path / name for name in more)
         return [place.name for place in (*described, *written, *others) if place.exists()]
+
+    def check_free(self, *more: str) -> None:
+        """Refuse to begin a run where it would write over something, be it anybody's."""
+        if taken := self.taken(*more):
+            raise InputError(
+                f"{self.path}: holds {shortened(taken)}, which would be written over; choose another folder"
+            )
 
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""

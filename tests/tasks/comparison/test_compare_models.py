@@ -10,7 +10,16 @@ import pytest
 
 from elmore.errors import InputError
 from elmore.tasks.compare_models import compare
-from elmore.tasks.comparison.events import CellEvaluated, CellFailed, CellFinished, CellStarted, Interrupted, Reported
+from elmore.tasks.comparison.events import (
+    CellEvaluated,
+    CellFailed,
+    CellFinished,
+    CellStarted,
+    EnsembleScored,
+    Interrupted,
+    Reported,
+    Told,
+)
 from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, paper_variants
 from elmore.tasks.significance import score_of
 from small_comparison import OPTIONS, RECIPE, results, small_compare, write_data, write_names
@@ -200,11 +209,56 @@ def test_models_are_kept_if_they_are_asked_for(data, tmp_path):
     assert model.evaluate(data["other"]).value == line["tests"]["other"]["value"]
 
 
+def test_the_models_of_all_seeds_are_scored_together_if_that_is_asked_for(data, tmp_path):
+    from elmore.tasks.trained_model import load
+
+    with pytest.raises(InputError, match="an ensemble has two members or more, and seeds is 1"):
+        small_compare(data, tmp_path, ensembles=True)
+    short = {**RECIPE, "training.epochs": 3}
+    events = list(small_compare(data, tmp_path, seeds=3, ensembles=True, recipe=short))
+    found = {event.result.variant: event.result for event in of_kind(EnsembleScored, events)}
+    assert list(found) == [WITHOUT, WITH]
+    members = [tmp_path / "runs" / "with-elmo" / seed for seed in ("1", "2", "3")]
+    alone = [line["tests"]["test"]["value"] for line in results(tmp_path) if line["variant"] == WITH]
+    assert found[WITH].tests["test"].value not in alone  # else it would not show who was asked
+    for name in ("test", "other"):
+        assert found[WITH].tests[name].value == load(members, device="cpu").evaluate(data[name]).value
+    with np.load(tmp_path / "counts" / "with-elmo-fraction-1.0-ensemble-1-2-3.npz") as counts:
+        assert score_of(counts["test"]) == pytest.approx(found[WITH].tests["test"].value)
+    report = events[-1].comparison
+    without, with_elmo = report.ensembles
+    assert (with_elmo.variant, with_elmo.seeds) == (WITH, (1, 2, 3))
+    gain = found[WITH].tests["test"].value - found[WITHOUT].tests["test"].value
+    assert (without.gains, with_elmo.gains["test"].gain) == ({}, gain)
+    assert "| with ELMo, ensemble | 3 |" in (tmp_path / "table.md").read_text()
+    # Kept as they are, and not scored again.
+    again = list(small_compare(data, tmp_path, seeds=3, ensembles=True, recipe=short))
+    assert of_kind(EnsembleScored, again) == []
+    assert again[-1].comparison == report
+
+
+def test_an_ensemble_of_models_that_were_not_kept_is_left_out_with_a_word(data, tmp_path):
+    list(small_compare(data, tmp_path))
+    events = list(small_compare(data, tmp_path, seeds=2, ensembles=True))
+    assert [event.text.partition(",")[0] for event in of_kind(Told, events)] == [WITHOUT, WITH]
+    assert "with ELMo, ensemble of 2: left out, for not all of its models were kept" in str(of_kind(Told, events)[1])
+    assert events[-1].comparison.ensembles == ()
+    assert len(events[-1].comparison.rows) == 2
+
+
 def test_two_comparisons_do_not_work_in_one_folder(data, tmp_path):
     first = small_compare(data, tmp_path)
     next(first)
     with pytest.raises(InputError, match="another process is at work"):
         list(small_compare(data, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["table.md", "results.jsonl", "mixes.png"])
+def test_what_lies_where_a_comparison_would_write_is_kept(name, data, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match=f"holds {name}, which may be written over; choose another folder"):
+        list(small_compare(data, tmp_path))
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_test_sets_need_names_of_their_own(data, tmp_path):

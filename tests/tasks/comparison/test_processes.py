@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 from elmore.tasks.comparison.processes import JobEnded, JobEvent, JobFailed, JobWarned, run_jobs
-from spawned_jobs import Count, Fail, WaitForEver
+from spawned_jobs import LONG, NUMBER, Count, Fail, WaitForEver, WarnBeside
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -27,6 +27,12 @@ def test_jobs_run_in_processes_of_their_own_and_what_goes_wrong_in_one_does_not_
     assert of(1, events)[:2] == [1, JobWarned("look out")]
     assert of(1, events)[-1].error == "the file is empty"
     assert of(2, events)[-1].error.startswith("its process died (exit code 9)")
+
+
+def test_warnings_of_threads_do_not_run_into_other_events():
+    events = list(run_jobs([WarnBeside()], at_once=1))
+    assert events.count(JobEvent(0, LONG)) == events.count(JobEvent(0, JobWarned(LONG.decode()))) == NUMBER
+    assert events[-1] == JobEvent(0, JobEnded())
 
 
 def test_without_processes_the_same_is_told():

@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
+from elmore.tasks.comparison.result import CellResult, EnsembleResult, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
 from elmore.tasks.metrics.coreference import conll_counts, conll_of_counts, coreference_scores
+from elmore.tasks.model_folder import MixWeights
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.significance import bootstrap_interval, p_value
 
@@ -86,6 +87,31 @@ def test_p_value_and_intervals_are_of_the_score_that_the_task_makes_of_its_count
     assert without.intervals["test"] == pytest.approx((min(alone), max(alone)))
     assert row.gains["test"].p == p_value(good, bad, conll_of_counts)
     assert "+0.00 to" in tabulate("coref", PLAN, results, counts, conll_of_counts).to_markdown()
+
+
+def test_an_ensemble_gains_over_the_ensemble_of_the_baseline():
+    results = [result(name, seed, 80.0) for name in (WITHOUT, WITH) for seed in (1, 2, 3)]
+    scores = {(WITHOUT, (1, 2, 3)): 84.0, (WITH, (1, 2, 3)): 88.0, (WITH, (1, 2)): 99.0}  # the last of an earlier try
+    ensembles = [
+        EnsembleResult(
+            variant=name, fraction=1.0, seeds=seeds, tests={"test": TestScore(value=value, parts={}, examples=4)}
+        )
+        for (name, seeds), value in scores.items()
+    ]
+    counts = {
+        (WITHOUT, 1.0, (1, 2, 3)): {"test": np.array([[1, 1, 1], [1, 1, 0]])},
+        (WITH, 1.0, (1, 2, 3)): {"test": np.array([[1, 1, 1], [1, 1, 1]])},
+    }
+    comparison = tabulate("ner", PLAN, results, counts, ensembles=ensembles)
+    without, with_elmo, at_the_input = comparison.ensembles
+    assert (without.tests, without.gains) == ({"test": 84.0}, {})
+    assert with_elmo.gains["test"].gain == pytest.approx(4.0)
+    assert with_elmo.gains["test"].error_reduction == pytest.approx(0.25)  # 4 of the 16 that were missing
+    assert with_elmo.intervals == {"test": (100.0, 100.0)}
+    assert replace(at_the_input, variant=WITH) == with_elmo
+    assert tabulate("ner", PLAN, results[1:], counts, ensembles=ensembles[1:]).ensembles[0].gains == {}
+    last = comparison.to_text().splitlines()[-2]
+    assert last.split()[:5] == ["with", "ELMo,", "ensemble", "3", "88.00"]
 
 
 def test_epochs_to_pass_are_counted_against_the_baseline_of_the_same_seed():

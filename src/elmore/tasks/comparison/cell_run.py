@@ -16,8 +16,9 @@ from filelock import FileLock
 from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import InputError
 from elmore.fields import read_fields
+from elmore.tasks.batch_maker import predict_together
 from elmore.tasks.comparison.events import CellEvaluated, CellProgressed, CellStarted, Told
-from elmore.tasks.comparison.result import CellResult, MixWeights, TestScore
+from elmore.tasks.comparison.result import CellResult, TestScore
 from elmore.tasks.comparison.variants import Cell
 from elmore.tasks.events import Finished
 from elmore.tasks.events import Told as TrainingTold
@@ -25,7 +26,7 @@ from elmore.tasks.layer_cache import LayerCache, LayerReader
 from elmore.tasks.recipe import TaskRecipe, changed_fields
 from elmore.tasks.table import find_task
 from elmore.tasks.task import Task
-from elmore.tasks.train_model import resolve_recipe, train
+from elmore.tasks.train_model import FINE_TUNING, resolve_recipe, train
 from elmore.tasks.trained_model import TrainedModel, load
 from elmore.training.checkpoints import TrainingCheckpoints
 from elmore.training.events import Evaluated, Progressed, Stopped
@@ -129,10 +130,7 @@ class CellRun(Iterator[CellEvent]):
             epochs=len(scores),
             dev_scores=scores,
             tests=tests,
-            mixes={
-                place: MixWeights(weights=tuple(mix["weights"]), gamma=mix["gamma"])
-                for place, mix in finished.mixes.items()
-            },
+            mixes=finished.mixes,
             seconds=TrainingCheckpoints(self._run.checkpoints).newest().progress["seconds"],
             command=command_of(self._task, job),
         )
@@ -142,15 +140,19 @@ def score_tests(
     model: TrainedModel[Any, Any], tests: Mapping[str, Files], *, counts: Path, cache: Path | None
 ) -> dict[str, TestScore]:
     """The score on each test set; what each of its examples counted goes to the file `counts`."""
-    task, maker = model.task, model.assembled.maker
-    if cache is not None and isinstance(maker.layers, LayerReader):
-        maker = replace(maker, layers=LayerCache(maker.layers, cache))
+    task, members = model.task, model.members
+    # Members with one biLM share what reads with it, and so what is kept of that.
+    readers = {id(one.maker.layers): one.maker.layers for one in members}
+    kept = {number: LayerCache(own, cache) for number, own in readers.items() if cache and isinstance(own, LayerReader)}
+    makers = [replace(one.maker, layers=kept.get(id(one.maker.layers), one.maker.layers)) for one in members]
     scores: dict[str, TestScore] = {}
     arrays: dict[str, Any] = {}
     for name, files in tests.items():
         examples = task.read(files, model.assembled.recipe.task, to_train=False).examples
-        maker.read_ahead(examples)
-        predictions = maker.predict(model.assembled.model, examples)
+        for maker in makers:
+            maker.read_ahead(examples)
+        models = zip(makers, (one.model for one in members), strict=True)
+        predictions = predict_together(list(models), examples)
         score, pairs = task.score(examples, predictions), task.scored_pairs(examples, predictions)
         scores[name] = TestScore(value=score.value, parts=dict(score.parts), examples=len(pairs))
         if task.counts is not None:
@@ -164,7 +166,7 @@ def score_tests(
 def remove_weights(folder: Path) -> None:
     """Leave of a run that is scored the recipe, the log and the curve."""
     run = RunFolder(folder)
-    for unneeded in (run.checkpoints, run.model, folder / "fine-tuning"):
+    for unneeded in (run.checkpoints, run.model, folder / FINE_TUNING):
         shutil.rmtree(unneeded, ignore_errors=True)
 
 

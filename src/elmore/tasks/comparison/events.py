@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.errors import count
-from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.result import CellResult, EnsembleResult
 from elmore.tasks.comparison.table import Comparison
 from elmore.tasks.comparison.variants import Cell
 from elmore.training.events import Progressed, duration
@@ -100,6 +100,16 @@ class CellFinished(NamedTuple):
         )
 
 
+class EnsembleScored(NamedTuple):
+    """The models of all seeds of a variant have decided together, and what came of it is kept."""
+
+    name: str
+    result: EnsembleResult
+
+    def __str__(self) -> str:
+        return f"{self.name}: {', '.join(f'{name} {score.value:.2f}' for name, score in self.result.tests.items())}"
+
+
 class CellFailed(NamedTuple):
     """A training could not be ended; the others go on."""
 
@@ -148,6 +158,7 @@ Event = (
     | CellEvaluated
     | CellFinished
     | CellFailed
+    | EnsembleScored
     | Interrupted
     | Reported
 )

@@ -2,6 +2,7 @@
 
 comparison.json      what is compared: task, recipe, digests of data and biLM
 results.jsonl        a line for each training that is done
+ensembles.jsonl      a line for each ensemble that was scored
 counts/              of each of them, what every test example counted
 runs/VARIANT/SEED    its run, of which the weights are removed when it is done, unless they are to be kept
 cache/               ELMo's layers, for the time of the comparison
@@ -16,18 +17,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
-from elmore.errors import FormatError, InputError, error_context
+from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.fields import read_fields
-from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
 from elmore.tasks.comparison.variants import Cell, folder_name
 from elmore.tasks.recipe import TaskRecipe
+
+R = TypeVar("R")
 
 ABOUT = "comparison.json"
 SHOWN = {"train": "the --train data", "dev": "the --dev data", "test": "the --test data", "task": "the task"}
@@ -48,14 +51,31 @@ class ComparisonFolder:
         return self.path / "results.jsonl"
 
     @property
+    def ensembles(self) -> Path:
+        return self.path / "ensembles.jsonl"
+
+    @property
     def cache(self) -> Path:
         return self.path / "cache"
+
+    @property
+    def counts_folder(self) -> Path:
+        return self.path / "counts"
+
+    @property
+    def table(self) -> Path:
+        return self.path / "table.md"
+
+    @property
+    def table_json(self) -> Path:
+        return self.path / "table.json"
 
     def run(self, cell: Cell) -> Path:
         return self.path / cell.folder
 
-    def counts(self, variant: str, fraction: float, seed: int) -> Path:
-        return self.path / "counts" / f"{folder_name(variant)}-fraction-{fraction!r}-seed-{seed}.npz"
+    def counts(self, variant: str, fraction: float, seed: int | tuple[int, ...]) -> Path:
+        own = f"seed-{seed}" if isinstance(seed, int) else "-".join(map(str, ("ensemble", *seed)))
+        return self.counts_folder / f"{folder_name(variant)}-fraction-{fraction!r}-{own}.npz"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -78,7 +98,21 @@ class ComparisonFolder:
         """
         # As JSON has it: a tuple is a list there.
         about = json.loads(json.dumps(about))
-        if self.about.is_file():
+        if not self.about.is_file():
+            written = (
+                self.results,
+                self.ensembles,
+                self.counts_folder,
+                self.path / "runs",
+                self.cache,
+                self.table,
+                self.table_json,
+            )
+            if taken := [place.name for place in (*written, *self.path.glob("*.png")) if place.exists()]:
+                raise InputError(
+                    f"{self.path}: holds {shortened(taken)}, which may be written over; choose another folder"
+                )
+        else:
             with error_context(self.about):
                 known = _read_json(self.about)
                 if recipe_type is not None and "recipe" in known:
@@ -95,51 +129,65 @@ class ComparisonFolder:
             unfinished.write_text(json.dumps(about, indent=2) + "\n")
 
     def read_results(self) -> list[CellResult]:
-        """All that is done; a line that was cut short is removed, and its training counts as not done."""
-        if not self.results.is_file():
-            return []
-        content = self.results.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            with atomic_write(self.results) as unfinished:
-                unfinished.write_bytes(whole)
-        found = []
-        for number, line in enumerate(whole.decode().split("\n")[:-1], start=1):
-            with error_context(f"{self.results}, line {number}"):
-                try:
-                    values = json.loads(line)
-                except ValueError as error:
-                    raise FormatError(
-                        f"cannot be read ({error}); remove the line, and its training is made again"
-                    ) from None
-                found.append(read_fields(CellResult, values, error=FormatError))
-        return found
+        """Of all trainings that are done."""
+        return _read_lines(self.results, CellResult)
 
     def add_result(self, result: CellResult) -> None:
-        """Append a line, which is on disk when this returns."""
-        line = (json.dumps(asdict(result)) + "\n").encode()
-        try:
-            with self.results.open("ab", buffering=0) as file:
-                before = file.tell()
-                try:
-                    if file.write(line) != len(line):
-                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                    os.fsync(file.fileno())
-                except OSError:
-                    file.truncate(before)
-                    raise
-        except OSError as error:
-            raise cannot_be_written(self.results, error) from error
+        _add_line(self.results, result)
 
-    def read_counts(self, results: Sequence[CellResult]) -> dict[tuple[str, float, int], dict[str, NDArray[Any]]]:
-        """What the test examples counted, of each training that has such counts."""
-        found = {}
+    def read_ensembles(self) -> list[EnsembleResult]:
+        """Of all ensembles that were scored."""
+        return _read_lines(self.ensembles, EnsembleResult)
+
+    def add_ensemble(self, result: EnsembleResult) -> None:
+        _add_line(self.ensembles, result)
+
+    def read_counts(self, results: Sequence[CellResult | EnsembleResult]) -> dict[ScoreKey, dict[str, NDArray[Any]]]:
+        """What the test examples counted, of each training and ensemble that has such counts."""
+        found: dict[ScoreKey, dict[str, NDArray[Any]]] = {}
         for result in results:
             if not (path := self.counts(*result.key)).is_file():
                 continue
             with np.load(path) as arrays:
                 found[result.key] = {name: arrays[name] for name in arrays.files}
         return found
+
+
+def _read_lines(path: Path, kind: type[R]) -> list[R]:
+    """A record of each line; a line that was cut short is removed, and what it was about counts as not done."""
+    if not path.is_file():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        with atomic_write(path) as unfinished:
+            unfinished.write_bytes(whole)
+    found = []
+    for number, line in enumerate(whole.decode().split("\n")[:-1], start=1):
+        with error_context(f"{path}, line {number}"):
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                raise FormatError(f"cannot be read ({error}); remove the line, and it is made again") from None
+            found.append(read_fields(kind, values, error=FormatError))
+    return found
+
+
+def _add_line(path: Path, record: CellResult | EnsembleResult) -> None:
+    """Append a line, which is on disk when this returns."""
+    line = (json.dumps(asdict(record)) + "\n").encode()
+    try:
+        with path.open("ab", buffering=0) as file:
+            before = file.tell()
+            try:
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(before)
+                raise
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
 
 
 def digest_of_files(paths: Sequence[str | Path]) -> str:

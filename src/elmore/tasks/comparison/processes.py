@@ -173,16 +173,23 @@ def _work(job: Job, connection: "Connection[Any, Any]", threads: int | None) -> 
         import torch
 
         torch.set_num_threads(threads)
-    warnings.showwarning = lambda message, *_, **__: connection.send(JobWarned(str(message)))
+    one_at_a_time = threading.Lock()
+
+    def send(event: Any) -> None:
+        # A thread that makes batches may warn of something while another event is on its way.
+        with one_at_a_time:
+            connection.send(event)
+
+    warnings.showwarning = lambda message, *_, **__: send(JobWarned(str(message)))
     try:
         running = job.start()
         threading.Thread(target=_listen, args=(connection, running), daemon=True).start()
         for event in running:
-            connection.send(event)
+            send(event)
     except Exception as error:  # noqa: BLE001  # whatever goes wrong is told
-        connection.send(_failure(error))
+        send(_failure(error))
     else:
-        connection.send(JobEnded())
+        send(JobEnded())
 
 
 def _listen(connection: "Connection[Any, Any]", running: RunningJob) -> None:

@@ -1,10 +1,11 @@
-"""What one training of a comparison gave: a line of results.jsonl."""
+"""What one training of a comparison gave, a line of results.jsonl, or an ensemble, a line of ensembles.jsonl."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from elmore.fields import check_fields
+from elmore.tasks.model_folder import MixWeights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +19,8 @@ class TestScore:
     examples: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class MixWeights:
-    """What was learnt about a biLM's layers at one place."""
-
-    weights: tuple[float, ...]
-    gamma: float
+# Whose scores they are: variant, share of the data, and the seed, or the seeds of an ensemble.
+ScoreKey = tuple[str, float, int | tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +48,20 @@ class CellResult:
     @property
     def key(self) -> tuple[str, float, int]:
         return self.variant, self.fraction, self.seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleResult:
+    """The scores of all seeds' models, which decide together."""
+
+    variant: str
+    fraction: float
+    seeds: tuple[int, ...]
+    tests: Mapping[str, TestScore]  # by the name of the test set
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def key(self) -> tuple[str, float, tuple[int, ...]]:
+        return self.variant, self.fraction, self.seeds

@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.tasks.comparison.result import CellResult
+from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
 from elmore.tasks.comparison.variants import Plan
 from elmore.tasks.significance import CountScore, bootstrap_interval, f1_of_counts, p_value
 
-Key = tuple[str, float, int]  # variant, fraction, seed
-CountsByKey = Mapping[Key, Mapping[str, NDArray[Any]]]  # and by test set
+CountsByKey = Mapping[ScoreKey, Mapping[str, NDArray[Any]]]  # and by test set
 Interval = tuple[float, float]  # in which a value lies in 95 of 100 test sets that could be drawn from this one
 
 
@@ -67,6 +66,18 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnsembleRow:
+    """The models of a variant, one of each seed, which decide together."""
+
+    variant: str
+    fraction: float
+    seeds: tuple[int, ...]
+    tests: Mapping[str, float]
+    intervals: Mapping[str, Interval]  # as of a row
+    gains: Mapping[str, Gain]  # over the ensemble of the baseline
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """All rows, in the order of the variants."""
 
@@ -74,6 +85,7 @@ class Comparison:
     metric: str
     tests: tuple[str, ...]
     rows: tuple[Row, ...]
+    ensembles: tuple[EnsembleRow, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -102,6 +114,10 @@ class Comparison:
                 first = [row.variant, *share, str(len(row.seeds)), str(row.dev), str(row.tests[test])]
                 epochs = f"{row.best_epoch:.1f} of {row.epochs:.1f}"
                 body.append([*first, *_gain_cells(row.gains.get(test)), epochs, _passing(row)])
+            for one in self.ensembles:
+                share = [f"{100 * one.fraction:.3g} %"] if has_fractions else []
+                first = [f"{one.variant}, ensemble", *share, str(len(one.seeds)), "", f"{one.tests[test]:.2f}"]
+                body.append([*first, *_gain_cells(one.gains.get(test)), "", ""])
             tables.append((f"{self.task}, {test}: {self.metric}", header, body))
         return tables
 
@@ -144,10 +160,14 @@ def tabulate(
     results: Sequence[CellResult],
     counts: CountsByKey,
     count_score: CountScore = f1_of_counts,
+    *,
+    ensembles: Sequence[EnsembleResult] = (),
 ) -> Comparison:
-    """The rows of all variants that have results; `count_score` is the task's."""
-    found = {result.key: result for result in results}
-    rows = []
+    """The rows of all variants that have results, and of the ensembles of all seeds; `count_score` is the task's."""
+    found: dict[ScoreKey, CellResult] = {result.key: result for result in results}
+    together = {(one.variant, one.fraction): one for one in ensembles if one.seeds == plan.seeds}
+    counted = _Counted(counts, count_score)
+    rows, ensemble_rows = [], []
     # What is to be compared stands together.
     for fraction in sorted({share for variant in plan.variants for share in plan.fractions(variant)}):
         for variant in plan.variants:
@@ -159,12 +179,18 @@ def tabulate(
             baseline = {}
             if variant.baseline is not None:
                 baseline = _of(found, plan.same[variant.baseline], fraction, plan.seeds)
-            rows.append(_row(variant.name, own, baseline, _Counted(counts, count_score)))
+            rows.append(_row(variant.name, own, baseline, counted))
+            if ensemble := together.get((plan.same[variant.name], fraction)):
+                beside = together.get((plan.same[variant.baseline], fraction)) if variant.baseline else None
+                ensemble_rows.append(_ensemble_row(variant.name, ensemble, beside, counted))
     tests = tuple(results[0].tests) if results else ()
-    return Comparison(task=task, metric=results[0].metric if results else "", tests=tests, rows=tuple(rows))
+    metric = results[0].metric if results else ""
+    return Comparison(task=task, metric=metric, tests=tests, rows=tuple(rows), ensembles=tuple(ensemble_rows))
 
 
-def _of(found: Mapping[Key, CellResult], variant: str, fraction: float, seeds: Sequence[int]) -> dict[int, CellResult]:
+def _of(
+    found: Mapping[ScoreKey, CellResult], variant: str, fraction: float, seeds: Sequence[int]
+) -> dict[int, CellResult]:
     """The results of a variant by seed."""
     return {seed: found[variant, fraction, seed] for seed in seeds if (variant, fraction, seed) in found}
 
@@ -175,7 +201,7 @@ class _Counted(NamedTuple):
     counts: CountsByKey
     score: CountScore
 
-    def pooled(self, test: str, results: Sequence[CellResult]) -> NDArray[Any] | None:
+    def pooled(self, test: str, results: Sequence[CellResult | EnsembleResult]) -> NDArray[Any] | None:
         """What each example counted, over all seeds together; None where that was not kept."""
         arrays = [self.counts[one.key][test] for one in results if test in self.counts.get(one.key, {})]
         return np.sum(arrays, axis=0) if len(arrays) == len(results) else None
@@ -206,11 +232,31 @@ def _row(name: str, own: Mapping[int, CellResult], baseline: Mapping[int, CellRe
     )
 
 
+def _ensemble_row(name: str, own: EnsembleResult, baseline: EnsembleResult | None, counted: _Counted) -> EnsembleRow:
+    pooled = {test: counted.pooled(test, [own]) for test in own.tests}
+    return EnsembleRow(
+        variant=name,
+        fraction=own.fraction,
+        seeds=own.seeds,
+        tests={test: score.value for test, score in own.tests.items()},
+        intervals={
+            test: bootstrap_interval(counts, score=counted.score)
+            for test, counts in pooled.items()
+            if counts is not None
+        },
+        gains={} if baseline is None else {test: _gain(test, [(own, baseline)], counted) for test in own.tests},
+    )
+
+
 def _mean_score(values: Sequence[float]) -> MeanScore:
     return MeanScore(mean=mean(values), spread=stdev(values) if len(values) > 1 else None)
 
 
-def _gain(test: str, pairs: Sequence[tuple[CellResult, CellResult]], counted: _Counted) -> Gain:
+def _gain(
+    test: str,
+    pairs: Sequence[tuple[CellResult, CellResult]] | Sequence[tuple[EnsembleResult, EnsembleResult]],
+    counted: _Counted,
+) -> Gain:
     own = mean(one.tests[test].value for one, _ in pairs)
     other = mean(one.tests[test].value for _, one in pairs)
     reduction = None if math.isclose(other, 100) else (own - other) / (100 - other)
