@@ -23,6 +23,8 @@ from elmore.fields import read_fields
 
 R = TypeVar("R")
 
+LARGEST_SEED = 2**32 - 1  # that NumPy takes too
+
 
 def read_recipe(name: str | Path, kind: type[R]) -> R:
     """Read a recipe of this kind: a TOML file, or the name of one that comes with Elmore.

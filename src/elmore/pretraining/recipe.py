@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from elmore.config import SMALL, ModelConfig
 from elmore.fields import check_fields, checked_field
-
-LARGEST_SEED = 2**32 - 1
+from elmore.recipe import LARGEST_SEED
 
 
 @dataclass(frozen=True, kw_only=True)

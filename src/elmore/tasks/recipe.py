@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Literal
 from elmore.defaults import DEFAULT_MODEL
 from elmore.errors import InputError
 from elmore.fields import check_fields, checked_field
-
-LARGEST_SEED = 2**32 - 1
+from elmore.recipe import LARGEST_SEED
 
 ElmoPlace = Literal["none", "input", "output", "both"]
 

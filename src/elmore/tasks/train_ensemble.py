@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from elmore.errors import InputError
+from elmore.recipe import LARGEST_SEED
 from elmore.tasks.events import EnsembleFinished, Event, Told
 from elmore.tasks.model_folder import ensemble_members, is_task_model, write_ensemble
-from elmore.tasks.recipe import LARGEST_SEED, TaskRecipe
+from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.task import Task
 from elmore.tasks.train_model import (
     CACHE,
