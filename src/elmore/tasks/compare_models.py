@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,10 @@ class _Comparing:
             "test": {name: digest_of_files(files) for name, files in request.tests.items()},
             "recipe": asdict(recipe),
         }
-        if Path(vectors := recipe.words.vectors).is_file():
-            about[f"content of {vectors}"] = digest_of_files([vectors])
+        given = [*request.train, *request.dev, *chain.from_iterable(request.tests.values())]
+        for file in (recipe.words.vectors, *request.task.files_beside(given, recipe.task)):
+            if Path(file).is_file():
+                about[f"content of {file}"] = digest_of_files([file])
         self._folder.check_same(about, recipe_type=type(recipe))
         wanted = {cell.key: cell for cell in plan.cells}
         for result in self._folder.read_results():

@@ -141,6 +141,8 @@ class Task(Generic[E, P]):
     summary: str  # one line, for help
     recipe: type[TaskRecipe]
     read: "ReadExamples[E]"
+    # Files that are read beside these ones, such as keys; [task] is the second.
+    files_beside: Callable[[Sequence[str | Path], Any], Sequence[str | Path]] = lambda paths, options: ()  # noqa: ARG005
     # The token sequences of an example, each to be read by the biLM as a sentence: as many for every example, or where
     # an example is a document as many as it has.
     sentences: Callable[[E], Sequence[Tokens]]

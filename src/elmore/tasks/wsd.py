@@ -30,7 +30,7 @@ from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.wsd_f1 import wsd_scores
 from elmore.tasks.readers.sense_index import read_sense_index
-from elmore.tasks.readers.wsd_xml import WsdInstance, read_wsd
+from elmore.tasks.readers.wsd_xml import WsdInstance, find_keys, read_wsd
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
 from elmore.tasks.sense_inventory import LABEL_TYPES, SenseInventory, inventory_labels
 from elmore.tasks.sense_requests import parse_request, plain_text
@@ -266,6 +266,10 @@ def read(paths: Sequence[str | Path], options: WsdOptions, *, to_train: bool) ->
     return Dataset(examples, tuple(notices))
 
 
+def files_beside(paths: Sequence[str | Path], options: WsdOptions) -> list[str | Path]:
+    return [*map(find_keys, paths), *([options.sense_index] if options.sense_index else [])]
+
+
 def data_set_names(paths: Sequence[str | Path]) -> list[str]:
     """What files are called in scores.
 
@@ -351,6 +355,7 @@ WSD: Task[SenseSentence, list[PredictedSense]] = Task(
     summary="senses of words, by WordNet's keys",
     recipe=WsdRecipe,
     read=read,
+    files_beside=files_beside,
     sentences=lambda example: (example.tokens,),
     labels=labels,
     label_types=LABEL_TYPES,

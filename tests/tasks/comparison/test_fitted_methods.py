@@ -47,30 +47,56 @@ def test_methods_that_are_fitted_are_refused_and_those_that_are_trained_are_not(
     refuse_fitted(task, [replace(own, task=replace(own.task, method=trained))], LABELS[name])
 
 
-def test_one_variant_that_is_fitted_is_enough(tmp_path):
-    data = write_wsd(tmp_path, "senses", SENTENCES)
-    variants = [*paper_variants(), Variant(name="nearest", changes={"task.method": "nearest"})]
+def wsd_comparison(folder, *more_variants):
+    """Of senses that are trained, on the sentences that lie in the folder."""
+    data = folder / "senses.data.xml"
     recipe = {
         "elmo.model": "tiny-random",
         "task.method": "linear",
-        "task.sense_index": str(write_index(tmp_path)),
+        "task.sense_index": str(folder / "index.sense"),
         "words.vectors": "random",
     }
-    events = compare(
+    return compare(
         "wsd",
-        tmp_path / "comparison",
+        folder / "comparison",
         train=data,
         dev=data,
         test=data,
         recipe=recipe,
-        variants=variants,
+        variants=[*paper_variants(), *more_variants],
         jobs=0,
         device="cpu",
     )
+
+
+def test_one_variant_that_is_fitted_is_enough(tmp_path):
+    write_wsd(tmp_path, "senses", SENTENCES)
+    write_index(tmp_path)
+    events = wsd_comparison(tmp_path, Variant(name="nearest", changes={"task.method": "nearest"}))
     with pytest.raises(InputError, match=r"wsd with task\.method nearest is fitted in one reading"):
         next(events)
     assert not (tmp_path / "comparison" / "runs").exists()
     assert not (tmp_path / "comparison" / "comparison.json").exists()
+
+
+@pytest.mark.parametrize("name", ["senses.gold.key.txt", "index.sense"])
+def test_files_beside_the_data_are_to_stay_what_they_were(name, tmp_path):
+    write_wsd(tmp_path, "senses", SENTENCES)
+    write_index(tmp_path)
+
+    def begin():
+        events = wsd_comparison(tmp_path)
+        next(events)
+        events.stop()
+        list(events)
+
+    begin()
+    begin()
+    file = tmp_path / name
+    # The same in another order.
+    file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
+    with pytest.raises(InputError, match=rf"the content of .*{name} is not what this comparison was begun with"):
+        begin()
 
 
 def test_a_task_of_ones_own_is_known_by_its_model(tmp_path):
