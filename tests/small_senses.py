@@ -32,9 +32,9 @@ SMALL = {
     "elmo.model": "tiny-random",
     "elmo.dropout": 0.1,
     "training.batch_size": 2,
-    "training.learning_rate": 0.05,
-    "training.epochs": 40,
-    "training.patience": 10,
+    "training.learning_rate": 0.02,
+    "training.epochs": 80,
+    "training.patience": 40,
 }
 
 

@@ -81,10 +81,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "task.dropout": 0.0,
         "words.character_filters": 8,
         "training.optimizer": "adam",
-        "training.learning_rate": 0.02,
+        "training.learning_rate": 0.01,
         "training.average_decay": 0.9,
-        "training.epochs": 40,
-        "training.patience": 20,
+        "training.epochs": 60,
+        "training.patience": 30,
     },
     "srl": {
         "training.optimizer": "adam",

@@ -259,7 +259,8 @@ def test_a_compiled_model_gives_the_same_and_is_not_compiled_anew_for_every_leng
 def test_an_export_is_refused() -> None:
     """It would hold for sentences of these lengths and no others."""
     elmo = Elmo.from_pretrained("tiny-random")
-    with pytest.raises(ValueError, match=r"Unsupported input type.*Batch"):
+    # A sentence of torch's own, in the words of now and of before.
+    with pytest.raises(Exception, match=r"Unsupported input type.*Batch|skip function disable"):
         torch.export.export(elmo, (elmo.batch(SENTENCES),))
 
 

@@ -205,8 +205,9 @@ def test_mentions_that_cannot_be_found_are_counted_and_explained(model, tmp_path
 def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_are_scored(
     model, data, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("elmore.tasks.coref.LONGEST_DOCUMENT", 6)  # documents are put together again
-    with pytest.warns(InputWarning, match="parts of up to 6"):
+    # Two sentences, which have clusters; the parts of a document are put together again.
+    monkeypatch.setattr("elmore.tasks.coref.LONGEST_DOCUMENT", 9)
+    with pytest.warns(InputWarning, match="parts of up to 9"):
         written = model.official_predictions(data)
     file = tmp_path / "response.conll"
     file.write_text(written, encoding="utf-8")
@@ -214,7 +215,7 @@ def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_ar
     assert [(one.name, one.part) for one in response] == [(one.name, one.part) for one in key]
     for one, other in zip(key, response, strict=True):
         assert [own.tokens for own in one.sentences] == [own.tokens for own in other.sentences]
-    with pytest.warns(InputWarning, match="parts of up to 6"):
+    with pytest.warns(InputWarning, match="parts of up to 9"):
         examples = COREF.read([data], CorefOptions(), to_train=False).examples
     expected = {
         (part.document, start + part.first, end + part.first)
