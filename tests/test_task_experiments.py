@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
 from elmore.tasks.table import find_task
 from elmore.tasks.train_model import resolve_recipe
+from small_comparison import RECIPE, write_data
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "tasks"
 DATA = FOLDER.parents[2] / "shared" / "data" / "tasks"
@@ -18,7 +20,6 @@ DATA = FOLDER.parents[2] / "shared" / "data" / "tasks"
 @pytest.fixture(scope="module")
 def experiment():
     """The modules of the folder, as the script finds them."""
-    before = set(sys.modules)
     sys.path.insert(0, str(FOLDER))
     import comparisons
     import cut_data
@@ -26,8 +27,9 @@ def experiment():
 
     yield {"comparisons": comparisons, "cut_data": cut_data, "run": run}
     sys.path.remove(str(FOLDER))
-    for name in set(sys.modules) - before:
-        if not name.startswith("elmore"):
+    # No others: what libraries have imported meanwhile cannot all be imported twice.
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "").parent == FOLDER:
             del sys.modules[name]
 
 
@@ -101,6 +103,35 @@ def test_trainings_that_were_made_elsewhere_stay(experiment, tmp_path):
     fill(made, [line(1, 54.0, rate=0.2)], {"seed-1": "new"})  # which those of the other rate cannot stand beside
     experiment["run"].keep_trainings(made, kept)
     assert found(kept) == found(made)
+
+
+def test_a_table_is_made_anew_of_what_is_kept(experiment, tmp_path, monkeypatch, capsys):
+    run, data = experiment["run"], write_data(tmp_path)
+    comparison = replace(
+        experiment["comparisons"].COMPARISONS["wikineural"],
+        train=data["train"].name,
+        dev=data["dev"].name,
+        tests={"names": data["test"].name},
+        variants=paper_variants(fractions=[0.5]),
+        changes=RECIPE,
+        vectors="none",
+    )
+    monkeypatch.setattr(run, "COMPARISONS", {"small": comparison, "again": replace(comparison, trained_in="small")})
+    places = {"--data": tmp_path, "--work": tmp_path / "work", "--results": tmp_path / "results"}
+    options = [str(word) for pair in places.items() for word in pair] + ["--seeds", "2", "--device", "cpu"]
+
+    def written(*arguments):
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments, *options])
+        run.main()
+        return json.loads((tmp_path / "results" / arguments[0] / "table.json").read_text())
+
+    table = written("small", "--jobs", "0")
+    shutil.rmtree(tmp_path / "work")
+    assert written("again", "--kept") == table
+    monkeypatch.setattr(sys, "argv", ["run.py", "--kept", *options])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert "--kept wants the names" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the task data in ../shared")

@@ -1,14 +1,16 @@
 """What is ELMo worth to the tasks? The same models with `elmore-en` and without it.
 
     python experiments/tasks/run.py [NAME ...] [--data FOLDER] [--work FOLDER] [--results FOLDER] [--jobs N]
-        [--device DEVICE] [--seeds N] [--only VARIANT ...] [--set FIELD=VALUE ...] [--no-tables]
+        [--device DEVICE] [--seeds N] [--only VARIANT ...] [--set FIELD=VALUE ...] [--no-tables | --kept]
 
 Every NAME is a comparison as `elmore compare` makes them; without any, all are run. They can be stopped and go on where
 they were. Of each, results/NAME keeps the table and the plots, a line for every training with the command that trains
 the same model, and in counts/ what its test scores are made of, example by example; the tables of one data set, such as
 snli and snli-layers, share their trainings, which are kept with the first. --only trains these variants alone, for now,
-and what they are measured against: tables that are written then have no other rows. For a trial there are --work and
---results for folders of its own, and --set training.epochs=2 for any field of the recipe.
+and what they are measured against: tables that are written then have no other rows. --kept trains nothing, and makes
+the tables and plots of these names anew of the lines and counts that are kept, wherever they were trained; without
+counts of all its trainings a gain has no interval. For a trial there are --work and --results for folders of its own,
+and --set training.epochs=2 for any field of the recipe.
 """
 
 import argparse
@@ -26,10 +28,14 @@ from comparisons import COMPARISONS
 from cut_data import make_cut
 
 from elmore.atomic_files import atomic_write
-from elmore.errors import ElmoreError
+from elmore.errors import ElmoreError, InputError
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
-from elmore.tasks.comparison.variants import Variant
+from elmore.tasks.comparison.folder import ComparisonFolder
+from elmore.tasks.comparison.report import write_report
+from elmore.tasks.comparison.variants import Variant, make_plan
+from elmore.tasks.table import find_task
+from elmore.tasks.train_model import resolve_recipe
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path("../shared/data/tasks")  # from the root of the repository
@@ -48,6 +54,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", metavar="VARIANT", help="train these variants alone, for now")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change the recipes of all")
     parser.add_argument("--no-tables", action="store_true", help="train, and leave the tables for another time")
+    parser.add_argument("--kept", action="store_true", help="train nothing: tables anew, of what is kept")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in COMPARISONS]:
         parser.error(f"there is no comparison {', '.join(unknown)}; there are {', '.join(COMPARISONS)}")
@@ -57,6 +64,12 @@ def main() -> None:
         parser.error(f"no comparison has a variant {', '.join(unknown)}; there are {', '.join(sorted(variants))}")
     if wrong := [one for one in arguments.set if "=" not in one]:
         parser.error(f"--set takes FIELD=VALUE, and not {', '.join(wrong)}")
+    if arguments.kept:
+        if not arguments.names:
+            parser.error("--kept wants the names of what is to be written anew")
+        for name, comparison in chosen.items():
+            tabulate_kept(name, comparison, arguments)
+        return
     together: dict[str, list[str]] = {}
     for name, comparison in chosen.items():
         if not wanted(comparison.variants, arguments.only):
@@ -69,6 +82,16 @@ def main() -> None:
         for name in names if not arguments.no_tables else ():
             if report := run(folder, chosen[name], arguments):
                 keep(report, arguments.results / name, arguments.results / folder)
+
+
+def tabulate_kept(name: str, comparison: Comparison, arguments: argparse.Namespace) -> None:
+    """Write the table and the plots of the lines that are kept of a comparison's trainings."""
+    kept = ComparisonFolder(arguments.results / (comparison.trained_in or name))
+    if not kept.results.is_file():
+        raise InputError(f"{name}: no trainings are kept in {kept.path}")
+    task, variants = find_task(comparison.task), wanted(comparison.variants, arguments.only)
+    plan = make_plan(resolve_recipe(task, changes_of(comparison, arguments)), variants, seeds=arguments.seeds)
+    print(f"{name}: {write_report(arguments.results / name, task, plan, kept=kept)}")
 
 
 def union(comparisons: Sequence[Comparison]) -> Comparison:
@@ -88,7 +111,7 @@ def run(folder: str, comparison: Comparison, arguments: argparse.Namespace) -> R
             return make_cut(file.removeprefix(CUTS), arguments.data, arguments.work / CUTS)
         return arguments.data / file
 
-    changes = {**comparison.changes, **dict(one.split("=", 1) for one in arguments.set)}
+    changes = changes_of(comparison, arguments)
     changes["words.vectors"] = "none" if comparison.vectors == "none" else str(path(comparison.vectors))
     train = [comparison.train] if isinstance(comparison.train, str) else comparison.train
     events = compare(
@@ -108,6 +131,10 @@ def run(folder: str, comparison: Comparison, arguments: argparse.Namespace) -> R
     for event in events:
         print(f"{folder}: {event}", flush=True)
     return event if isinstance(event, Reported) else None
+
+
+def changes_of(comparison: Comparison, arguments: argparse.Namespace) -> dict[str, Any]:
+    return {**comparison.changes, **dict(one.split("=", 1) for one in arguments.set)}
 
 
 def wanted(variants: Sequence[Variant], only: Sequence[str] | None) -> list[Variant]:

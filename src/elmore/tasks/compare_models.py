@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 
-from elmore.atomic_files import atomic_write
 from elmore.devices import choose_device
-from elmore.errors import InputError, MissingExtra
+from elmore.errors import InputError
 from elmore.tasks.comparison.cell_run import CellJob, remove_weights
 from elmore.tasks.comparison.ensemble_run import EnsembleJob
 from elmore.tasks.comparison.events import (
@@ -26,16 +25,14 @@ from elmore.tasks.comparison.events import (
     Event,
     Interrupted,
     Planned,
-    Reported,
     Told,
 )
 from elmore.tasks.comparison.fitted_methods import refuse_fitted
 from elmore.tasks.comparison.folder import ComparisonFolder, digest_of_files
-from elmore.tasks.comparison.plots import plot_comparison
 from elmore.tasks.comparison.preparation import BilmRead, FillCache, read_data
 from elmore.tasks.comparison.processes import JobEnded, JobFailed, JobWarned, run_jobs
+from elmore.tasks.comparison.report import write_report
 from elmore.tasks.comparison.result import CellResult, EnsembleResult
-from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import Cell, Plan, Variant, make_plan, paper_variants
 from elmore.tasks.model_folder import is_task_model
 from elmore.tasks.recipe import TaskRecipe
@@ -141,7 +138,9 @@ class _Comparing:
                 yield from self._score_ensembles()
             if self._request.cache is None and not self._failed:
                 shutil.rmtree(self._folder.cache, ignore_errors=True)
-            yield self._report()
+            yield write_report(
+                self._folder.path, self._request.task, self._plan, kept=self._folder, failed=self._failed
+            )
 
     def _open(self) -> Planned:
         """See that all is as it was when this comparison began, if it has, and what is done of it."""
@@ -296,22 +295,6 @@ class _Comparing:
         if text not in self._warned:
             self._warned.add(text)
             yield Told(text)
-
-    def _report(self) -> Reported:
-        results = list(self._done.values())
-        folder = self._folder.path
-        ensembles, task = self._folder.read_ensembles(), self._request.task
-        counts = self._folder.read_counts([*results, *ensembles])
-        comparison = tabulate(task.name, self._plan, results, counts, task.count_score, ensembles=ensembles)
-        files = {"table": self._folder.table, "json": self._folder.table_json}
-        for path, text in ((files["table"], comparison.to_markdown()), (files["json"], comparison.to_json())):
-            with atomic_write(path) as unfinished:
-                unfinished.write_text(text, encoding="utf-8")
-        try:
-            files |= plot_comparison(folder, comparison, self._plan, results) if results else {}
-        except MissingExtra:
-            return Reported(comparison, files, self._failed, is_drawn=False)
-        return Reported(comparison, files, self._failed, is_drawn=True)
 
 
 def _files(paths: Paths) -> list[str | Path]:
