@@ -5,20 +5,27 @@ VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-kernels fuzz-native wheels check format clean
+.PHONY: help demo test test-all test-kernels test-native wheels check format clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
-# With a C++ compiler this builds the native kernels too; without one it goes on without them.
-NATIVE := $(wildcard src/elmore/kernels/native/*)
+# With a C++ compiler this builds the native kernels too; without one the package works without them.
+NATIVE := $(wildcard src/elmore/engine/native/* src/elmore/nn/native/*)
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-$(VENV)/ready: pyproject.toml setup.py constraints.txt $(NATIVE)
+# The package with what inference needs.
+$(VENV)/core: pyproject.toml setup.py constraints.txt $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
 	@touch $@
 
-demo: $(VENV)/ready  ## embed a few sentences and show what comes out
+# In addition torch, the other extras and the development tools. By name, so that the package is not built again.
+$(VENV)/ready: $(VENV)/core
+	$(PIP) 'elmore[dev]'
+	@touch $@
+
+demo: $(VENV)/core  ## embed a few sentences and show what comes out
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/ready  ## the tests, examples in docstrings and README included
@@ -32,15 +39,12 @@ $(VENV)/triton: $(VENV)/ready
 	@touch $@
 
 test-kernels: $(VENV)/triton  ## the Triton kernels, interpreted, so without a GPU (fetches Triton once)
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/kernels tests/tasks/blocks tests/training
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/nn tests/tasks/blocks tests/training
 
-SANITIZED := -std=c++20 -O1 -g -ffp-contract=off -pthread -fsanitize=address,undefined -fno-sanitize-recover=all
+NATIVE_PARTS ?= plain asan tsan standard arm python-asan python-tsan
 
-fuzz-native:  ## random work through the native kernels, under AddressSanitizer and UBSan (needs g++)
-	mkdir -p build
-	g++ $(SANITIZED) src/elmore/kernels/native/*.cpp tests/kernels/native_fuzz*.cpp -o build/native_fuzz
-	build/native_fuzz
-	ELMORE_ISA=avx2 build/native_fuzz
+test-native: $(VENV)/ready  ## the native kernels: C++ tests, sanitizers, NEON in an emulator (needs g++)
+	PYTHON=$(BIN)/python tests/engine/native/run.sh $(NATIVE_PARTS)
 
 wheels: $(VENV)/ready  ## one with the native kernels for this platform, and one without them for all
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
@@ -57,4 +61,4 @@ format: $(VENV)/ready  ## put the layout right
 	$(BIN)/ruff check --fix .
 
 clean:  ## forget the environments and all caches
-	rm -rf build dist src/elmore/kernels/_native.so .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf build dist src/elmore/engine/_native.so .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -23,7 +23,7 @@ import torch
 
 from elmore import Embedder, __version__, load, perplexity, tasks
 from elmore.defaults import ComputeName
-from elmore.kernels.native_library import Number, native_obstacle
+from elmore.engine.native_library import Precision, why_unavailable
 from elmore.tasks.readers.wsd_xml import read_wsd
 from elmore.text.reading import read_sentences
 
@@ -41,7 +41,7 @@ def main() -> None:
     arguments = parser.parse_args()
     data = arguments.data
     known: tuple[ComputeName, ...] = get_args(ComputeName)
-    numbers = {number.name.lower() for number in Number if native_obstacle(number) is None}
+    numbers = {number.name.lower() for number in Precision if why_unavailable(number) is None}
     computes = [name for name in known if name in numbers]
     model = load("elmore-en")
     embedders = {compute: Embedder(model, compute=compute) for compute in computes}

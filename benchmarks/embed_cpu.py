@@ -46,7 +46,7 @@ from peer_environments import ENVIRONMENTS, peer_python
 from quiet_machine import QUIET, Clock, wait_until_quiet
 from waiting_program import WaitingProgram
 
-from elmore.model import model_of, save
+from elmore.model import Model, save
 from elmore.tasks.readers.wsd_xml import read_wsd
 
 HERE = Path(__file__).resolve().parent
@@ -117,7 +117,7 @@ def measure(size: str, threads: int, text: Sequence[list[str]], arguments: argpa
     with ExitStack() as up:
         folder = Path(up.enter_context(tempfile.TemporaryDirectory()))
         (folder / "text.json").write_text(json.dumps(parts), encoding="utf-8")
-        save(model_of(random_checkpoint(SIZES[size])), folder / "model", format="hdf5")
+        save(Model(random_checkpoint(SIZES[size])), folder / "model", format="hdf5")
         programs = {
             name: up.enter_context(WaitingProgram(command(name, folder, threads))) for name in arguments.programs
         }

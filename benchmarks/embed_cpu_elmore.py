@@ -7,16 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from embed_cpu_turns import Batch, serve
 
 from elmore import Embedder, __version__
 from elmore.defaults import ComputeName
-from elmore.embedding.word_cache import WordCache
+from elmore.engine.threads import set_threads
 
 
 def main(text: Path, model: Path, threads: int, compute: ComputeName) -> None:
-    torch.set_num_threads(threads)
+    set_threads(threads)
     embedder = Embedder.from_pretrained(model, device="cpu", compute=compute)
 
     def read(batch: Batch) -> list[Any]:
@@ -26,10 +25,7 @@ def main(text: Path, model: Path, threads: int, compute: ComputeName) -> None:
         first = next(vectors)
         return [first, *(None for _ in vectors)]
 
-    def forget() -> None:
-        embedder._cache = WordCache(embedder._model)  # a new Embedder, or its `model`, would lay out the weights again
-
-    serve(text, read, forget=forget, elmore=__version__)
+    serve(text, read, forget=embedder.clear_words, elmore=__version__)
 
 
 if __name__ == "__main__":

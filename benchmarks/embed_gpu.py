@@ -7,7 +7,7 @@
 TEXT has a sentence of tokens a line, plain or .xz; FOLDER holds the package `allennlp` as its wheel has it, of which
 `embed_cpu_allennlp.py` takes the files that ELMo is written in. Models have random weights in the published shapes.
 
-Every round reads all of the text through `Embedder.encode_tensors`, layers averaged, as float16: numbering, spelling
+Every round reads all of the text through `Embedder.encode_tensors`, layers averaged, as float16: numbering, indexing
 and encoding words, packing, the LSTM, and a tensor for each sentence. No word is known when a round begins; more rounds
 follow in which all are. The clock stops when the GPU has nothing left to do. A first part of the text was read before,
 so that kernels are compiled and graphs captured. Sentences of more than --longest words are left out, but for the part
@@ -41,9 +41,8 @@ from equality import SIZES, random_checkpoint
 from elmore import Embedder
 from elmore.config import ModelConfig
 from elmore.defaults import ComputeName
-from elmore.embedding.word_table import WordTable
 from elmore.errors import ElmoreError
-from elmore.model import Model, model_of
+from elmore.model import Model
 from elmore.tiny_random import CONFIG as TINY
 
 WARM_UP, SAMPLE = 3_000_000, 1_000_000  # tokens: read before the clock starts; of what would take too long on all
@@ -186,13 +185,10 @@ class Benchmark:
     def embedder(self, size: str, compute: ComputeName, *, batch_invariant: bool = False) -> Embedder:
         if size not in self.models:
             config = self.configs[size]
-            self.models[size] = model_of(random_checkpoint(config), device=self.device)
+            self.models[size] = Model(random_checkpoint(config))
         model = self.models[size]
-        if self.device.type == "cuda":
-            return Embedder(model, compute=compute, batch_invariant=batch_invariant)
-        embedder = Embedder(model, batch_invariant=batch_invariant)
-        embedder.model.network.use_kernels("packed")
-        return embedder
+        compute = compute if self.device.type == "cuda" else "float32"
+        return Embedder(model, device=self.device, compute=compute, batch_invariant=batch_invariant, engine="gpu")
 
     def sync(self) -> None:
         if self.device.type == "cuda":
@@ -235,7 +231,7 @@ class Benchmark:
             return embedder.encode_tensors(some, dtype="float16", batch_tokens=self.arguments.batch_tokens)
 
         def read_new(some: Sentences = text) -> list[torch.Tensor]:
-            embedder._table = WordTable(embedder._model, fixed_width=embedder.batch_invariant)
+            embedder.clear_words()
             return read(some)
 
         for _ in range(2):
@@ -249,7 +245,7 @@ class Benchmark:
             "batch_invariant": batch_invariant,
             "every_length": every_length,
             "batch_tokens": self.arguments.batch_tokens,
-            "distinct_words": len(embedder._table),
+            "distinct_words": len(embedder._running.store),
             **rates,
         }
         if known_rounds:

@@ -15,12 +15,8 @@ from embed_cpu_allennlp import import_elmo
 from torch import Tensor
 
 from elmore import Embedder, embed_file
-from elmore.embedding.layer_choice import LayerChoice
-from elmore.embedding.packed_stream import PackedEncoder, take_layers
-from elmore.embedding.word_table import WordTable
+from elmore.engine.rows import PackedRows
 from elmore.model import Model, save
-from elmore.network.packed_reading import read_packed
-from elmore.text.packed_batch import PackedBatch
 from elmore.text.reading import read_sentences
 
 Sentences = list[list[str]]
@@ -44,55 +40,39 @@ def peaks(device: torch.device, size: int) -> dict[str, float]:
 
 
 class Numbered:
-    """Text whose words are numbers: what is left when Python has no word to look up."""
+    """Text whose words are numbers: what remains when Python looks up no words."""
 
     def __init__(self, embedder: Embedder, sentences: Sentences) -> None:
-        self.model = embedder._model
-        network, start = self.model.network, self.model.start
-        with torch.no_grad():
-            kernels = network.kernels(start.h, start)
-        choice = LayerChoice.parse("average", num_layers=embedder.num_layers)
-        self.encoder = PackedEncoder(
-            self.model,
-            WordTable(self.model),
-            choice,
-            kernels=kernels,
-            dtype=torch.float16,
-            device=embedder.device,
-        )
+        self.embedder = embedder
         self.lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         self._ends = self.lengths.cumsum()
-        self._positions = self._ends + 2 * np.arange(1, len(self._ends) + 1)  # boundaries counted
+        self._positions = self._ends + 2 * np.arange(1, len(self._ends) + 1)  # boundaries included
         self.distinct = list(dict.fromkeys(chain.from_iterable(sentences)))
-        # The words that open and close a sentence have the first two numbers.
-        numbers = {word: number for number, word in enumerate(self.distinct, start=2)}
+        places = {word: number for number, word in enumerate(self.distinct)}
         total = int(self.lengths.sum())
-        self.numbers = np.fromiter(
-            map(numbers.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=total
-        )
+        self.places = np.fromiter(map(places.__getitem__, chain.from_iterable(sentences)), dtype=np.int64, count=total)
 
     def read(self, tokens: int | None = None) -> list[Tensor]:
-        """Encode every distinct word, and read the text, or the beginning of it."""
+        """Encode each distinct word, and run the text, or the beginning of it."""
         ends, everything = self._ends, len(self._ends)
         stop = everything if tokens is None else min(int(np.searchsorted(ends, tokens)) + 1, everything)
-        rows, positions = self.encoder.size()
-        kept: list[Tensor] = []
-        with torch.no_grad(), self.encoder.kernels.settings():
-            words = WordTable(self.model).read(self.distinct, len(self.distinct))
-            at, done = 0, 0
-            while at < stop:
-                until = max(at + 1, int(np.searchsorted(self._positions, done + positions)))
-                lengths = self.lengths[at:until]
-                before = int(ends[at] - lengths[0])
-                own = torch.from_numpy(self.numbers[before : before + int(lengths.sum())])
-                batch = PackedBatch.of(own, lengths, boundaries=words.boundaries, rows=rows, device=self.model.device)
-                layers = read_packed(
-                    self.model.network, words.table, batch, self.model.start, kernels=self.encoder.kernels
-                )
-                vectors = take_layers(layers, self.encoder.choice, torch.float16)
-                kept.extend(vectors.unsafe_split_with_sizes(batch.lengths))
-                at, done = until, int(self._positions[until - 1])
-        return kept
+        engine, start = self.embedder.engine, self.embedder._model.start
+        self.embedder.clear_words()
+        words = self.embedder._running.store.number(self.distinct)
+        numbers = words.numbers[self.places]
+        results: list[Tensor] = []
+        at, done = 0, 0
+        while at < stop:
+            until = max(at + 1, int(np.searchsorted(self._positions, done + engine.pack_size.tokens)))
+            lengths = self.lengths[at:until]
+            before = int(ends[at] - lengths[0])
+            own = numbers[before : before + int(lengths.sum())]
+            rows = PackedRows.pack(own, lengths, boundaries=words.boundaries, rows=engine.pack_size.rows)
+            layers, _ = engine.run(words.table, rows, start)
+            vectors = layers.average(range(len(layers)), np.float16)
+            results.extend(vectors.unsafe_split_with_sizes(lengths.tolist()))
+            at, done = until, int(self._positions[until - 1])
+        return results
 
 
 class Peer:
@@ -148,8 +128,7 @@ class File:
         whole = self._timed(self._embed)
         size = self.target.stat().st_size
         self.target.unlink()
-        # The vectors are written twice: to a work folder that can be gone on with, and to the file.
-        parts["writing as many bytes, twice"] = 2 * self._timed(lambda: self._write(size))
+        parts["writing as many bytes"] = self._timed(lambda: self._write(size))
         rates = {name: round(tokens / seconds) for name, seconds in parts.items()}
         return {
             "tokens": tokens,
@@ -161,7 +140,7 @@ class File:
         }
 
     def _timed(self, work: Any) -> float:
-        self.embedder._table = WordTable(self.embedder._model)
+        self.embedder.clear_words()
         began = time.perf_counter()
         work()
         return time.perf_counter() - began
@@ -209,7 +188,7 @@ def single_sentences(embedder: Embedder, sentences: Sentences) -> dict[str, floa
     seen = median(each())
     new = []
     for words in sentences:
-        embedder._table = WordTable(embedder._model)
+        embedder.clear_words()
         began = time.perf_counter()
         embedder.encode([words])
         new.append(time.perf_counter() - began)

@@ -43,8 +43,8 @@ from quiet_machine import Clock, wait_until_quiet
 from waiting_program import WaitingProgram
 
 from elmore import Embedder
-from elmore.embedding.word_cache import WordCache
-from elmore.model import model_of
+from elmore.engine.threads import set_threads
+from elmore.model import Model
 from elmore.tasks.readers.wsd_xml import read_wsd
 
 HERE = Path(__file__).resolve().parent
@@ -166,8 +166,9 @@ def summed_up(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def serve(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
     text: Sentences = json.loads(arguments.text.read_text(encoding="utf-8"))
-    embedder = Embedder(model_of(random_checkpoint(SIZES[arguments.size])), compute=arguments.compute)
+    embedder = Embedder(Model(random_checkpoint(SIZES[arguments.size])), compute=arguments.compute)
     list(embedder.encode_iter(text[:20], layers="all"))
     if arguments.serve == "stream":
         serve_stream(embedder, list(first_tokens(text, arguments.text_tokens)))
@@ -182,9 +183,7 @@ def serve(arguments: argparse.Namespace) -> None:
         if not step.cold:
             read(embedder, step)
         else:
-            embedder._cache = WordCache(
-                embedder._model
-            )  # a new Embedder, or its `model`, would lay out the weights again
+            embedder.clear_words()
         resident_mb()
         wall, spent = time.perf_counter(), time.process_time()
         read(embedder, step)
@@ -210,7 +209,7 @@ def serve_stream(embedder: Embedder, text: Sentences) -> None:
     answer(turns=1)
     answer(ready=True)
     for _ in sys.stdin:
-        embedder._cache = WordCache(embedder._model)
+        embedder.clear_words()
         points: list[dict[str, Any]] = []
         taken = given = pending = 0
 

@@ -20,6 +20,7 @@ import embed_gpu_figures
 import embed_growth_figures
 import kernel_figures as kernels
 import overlap_figures
+import parallel_training_figures
 import pos_tagger_figures as pos_tagger
 import pretrain_figures as pretraining
 import results_page_figures
@@ -27,6 +28,7 @@ import task_comparison_figures
 import tasks_figures
 import tokenizer_figures
 import word_senses_figures
+import write_vectors_figures
 from kept_results import constant, in_words, read
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,11 +89,13 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/performance.md", "embed-gpu-beside"): embed_gpu_figures.shown_beside,
     ("docs/performance.md", "embed-gpu-file"): embed_gpu_figures.shown_file,
     ("docs/performance.md", "embed-gpu-alone"): embed_gpu_figures.shown_alone,
+    ("docs/performance.md", "write-vectors"): write_vectors_figures.shown,
     ("docs/performance.md", "compute-error"): kernels.compute_error,
     ("docs/pretraining.md", "pretrain"): pretraining.pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretraining.pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretraining.pretrain_cpu,
     ("docs/tasks.md", "training-speed"): tasks_figures.training,
+    ("docs/threads.md", "parallel-training"): parallel_training_figures.shown,
     ("docs/tasks.md", "prediction-rates"): tasks_figures.rates,
     ("docs/tasks.md", "prediction-speed"): tasks_figures.prediction,
     ("experiments/elmore-en/README.md", "epochs"): elmore_en.epochs,
@@ -150,7 +154,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ): kernels.largest_difference,
     (
         "src/elmore/embedding/embedder.py",
-        "the same call gives the same bits, and another batch up to {} more or less in float32 (measured",
+        "the same call gives the same bits, and another batch differs by up to {} in float32 (measured",
     ): kernels.largest_difference,
     ("README.md", "`elmore-en` has {} million parameters"): lambda: [elmore_en.parameters()],
     ("README.md", "on {} million words of openly licensed English"): lambda: [elmore_en.million_words()],
@@ -198,6 +202,12 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "docs/performance.md",
         "on\n{} sentences of SemCor; the perplexity of {} of a held-out Wikipedia",
     ): kernels.compute_error_sizes,
+    (
+        "docs/text.md",
+        "tokenizes {} words of English per second, {} times as many as with sacremoses; "
+        "splitting, tokenization and numbering by `elmore prepare` are {} times as fast. "
+        "The first sentence in a new process takes {} ms instead of {} ms",
+    ): tokenizer_figures.speed,
     ("docs/text.md", "with an F1 of {} % on its dev and {} % on its test part"): tokenizer_figures.ud_f1,
     ("docs/text.md", "Of {} sentences of its text, cut in a style"): tokenizer_figures.converted_sentences,
     (
@@ -262,7 +272,8 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ],
     (
         "experiments/tokenizer/README.md",
-        "{} were scored: together they cost {} % fewer bits, less in {} texts and more in {}",
+        "The versions tokenize {} sentences of the texts differently. All {} were scored: together they cost {} % "
+        "fewer bits, less in {} texts and more in {}",
     ): tokenizer_figures.bits,
     (
         "experiments/tokenizer/README.md",

@@ -22,8 +22,8 @@ import torch
 from circumstances import circumstances
 from torch import Tensor
 
-from elmore.kernels.gru_recurrence import fused_recurrence, fused_recurrence_runs_on, reference_recurrence
 from elmore.tasks.blocks import sequence_encoder
+from elmore.tasks.blocks.gru_recurrence import fused_recurrence, fused_recurrence_runs_on, reference_recurrence
 from elmore.tasks.blocks.sequence_encoder import BiGru
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gru_recurrence.jsonl"

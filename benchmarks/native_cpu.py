@@ -13,63 +13,63 @@ from collections.abc import Callable
 from pathlib import Path
 
 import figures
-import torch
+import numpy as np
 
 from elmore import __version__
-from elmore.config import MEDIUM, ORIGINAL, SMALL, ModelConfig
-from elmore.kernels.native_library import Number, native_obstacle
-from elmore.kernels.selection import kernels_named
-from elmore.network.bilm import BiLM
-from elmore.network.initialization import initialize
-from elmore.text.spelling import Speller
+from elmore.config import MEDIUM, ORIGINAL, SMALL
+from elmore.defaults import ComputeName
+from elmore.engine.cpu_engine import CpuEngine, HiddenState
+from elmore.engine.native_engine import PRECISIONS, NativeEngine
+from elmore.engine.native_library import why_unavailable
+from elmore.engine.numpy_engine import NumpyEngine
+from elmore.engine.rows import RowSteps
+from elmore.engine.threads import set_threads
+from elmore.formats.checkpoint import Checkpoint
+from elmore.text.word_ids import WordIndexer
+from elmore.tiny_random import random_tensors
 
 RESULTS = Path(__file__).resolve().parent / "results" / "native_cpu.json"
 SIZES = {"small": SMALL, "medium": MEDIUM, "original": ORIGINAL}
-KERNELS = {"float32": "native", "bfloat16": "native-bfloat16", "int8": "native-int8"}
 STEPS, WORDS, REPEATS = 24, 1024, 5
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    usable = [number for number in KERNELS if native_obstacle(Number[number.upper()]) is None]
-    found = {
-        "elmore": __version__,
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "recurrence_gflops": {},
-        "microseconds_a_word": {},
-    }
+    set_threads(1)
+    usable: list[ComputeName] = [name for name, precision in PRECISIONS.items() if why_unavailable(precision) is None]
+    found: dict[str, dict[str, object] | str] = {"elmore": __version__, "machine": platform.machine()}
+    recurrence: dict[str, object] = {}
+    words: dict[str, object] = {}
     for size, config in SIZES.items():
-        network = BiLM(config).eval().requires_grad_(False)
-        initialize(network, torch.Generator().manual_seed(1))
+        checkpoint = Checkpoint(config=config, tensors=random_tensors(config, seed=1, gain=1.0))
+        engines: dict[str, CpuEngine] = {name: NativeEngine(checkpoint, name) for name in usable}
         for rows in (80, 1):
-            found["recurrence_gflops"][f"{size}, {rows} x {STEPS}"] = {
-                number: recurrence_gflops(network, KERNELS[number], rows) for number in usable
+            recurrence[f"{size}, {rows} x {STEPS}"] = {
+                name: recurrence_gflops(engine, rows) for name, engine in engines.items()
             }
-        found["microseconds_a_word"][size] = {
-            number: microseconds_a_word(network, config, kernels)
-            for number, kernels in {"torch": "reference", **{number: KERNELS[number] for number in usable}}.items()
+        words[size] = {
+            name: microseconds_a_word(engine) for name, engine in {"numpy": NumpyEngine(checkpoint), **engines}.items()
         }
+    found |= {"recurrence_gflops": recurrence, "microseconds_a_word": words}
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
     print(figures.native_recurrence(), figures.native_words(), sep="\n\n")
 
 
-def recurrence_gflops(network: BiLM, kernels: str, rows: int) -> float:
+def recurrence_gflops(engine: CpuEngine, rows: int) -> float:
     """Of one layer, both directions; products of the weights with inputs, outputs and cells are counted."""
-    layer, config = network.lstm[0], network.config
-    recurrence = kernels_named(kernels).recurrence
-    x = torch.randn(2, STEPS, rows, config.vector_dim)
-    state = (torch.zeros(2, rows, config.vector_dim), torch.zeros(2, rows, config.cell_dim))
-    seconds = best_seconds(lambda: layer(x, [STEPS] * rows, state, recurrence=recurrence))
+    config, random = engine.config, np.random.default_rng(1)
+    x = random.normal(size=(2, STEPS, rows, config.vector_dim)).astype(np.float32)
+    sizes = (config.vector_dim, config.cell_dim)
+    state = HiddenState(*(np.zeros((2, rows, size), np.float32) for size in sizes))
+    steps = RowSteps(np.zeros((2, STEPS, rows), np.int64), np.full(rows, STEPS), None)
+    seconds = best_seconds(lambda: engine._run_layer(0, x, steps, state))
     products = 2 * STEPS * rows * 9 * config.vector_dim * config.cell_dim
     return round(2 * products / seconds / 1e9)
 
 
-def microseconds_a_word(network: BiLM, config: ModelConfig, kernels: str) -> float:
+def microseconds_a_word(engine: CpuEngine) -> float:
     words = [f"{number * number}th-word"[-6 - number % 5 :] for number in range(WORDS)]
-    inputs = Speller(config).spell(words)
-    network.use_kernels(kernels)
-    return round(best_seconds(lambda: network.words(inputs)) / WORDS * 1e6)
+    ids = WordIndexer(engine.config).index(words)
+    return round(best_seconds(lambda: engine.encode_words(ids)) / WORDS * 1e6)
 
 
 def best_seconds(run: Callable[[], object]) -> float:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmore import Embedder, __version__, load
 from elmore.compat.allennlp import Elmo
-from elmore.model import token_embeddings_of
+from elmore.embedding.warm_start import embed_vocabulary
 from elmore.text.reading import read_sentences
 
 HERE = Path(__file__).resolve().parent
@@ -58,7 +58,7 @@ def tensorflow_checkpoint(fixtures: Path) -> Pairs:
     for number, vectors in enumerate(Embedder.from_pretrained(folder).encode(sentences, layers="all")):
         yield vectors, theirs[str(number)]
     with h5py.File(folder / "expected_token_embeddings.hdf5") as dumped:
-        yield token_embeddings_of(load(folder)).numpy(), dumped["embedding"][...]
+        yield embed_vocabulary(load(folder)), dumped["embedding"][...]
 
 
 def variants(fixtures: Path) -> Pairs:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from elmore.corpus.corpus import Corpus
-from elmore.devices import choose_device
+from elmore.nn.devices import choose_device
 from elmore.pretraining.initial_model import new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.recipe import Recipe, Training

@@ -31,7 +31,7 @@ from waiting_program import WaitingProgram
 from elmore import __version__
 from elmore.corpus.corpus import Corpus
 from elmore.pretraining.windows import Window, WindowPlan, Windows
-from elmore.text.spelling import Speller
+from elmore.text.word_ids import WordIndexer
 
 HERE = Path(__file__).resolve().parent
 BILM_TF = "bilm-tf"
@@ -117,9 +117,9 @@ def write_windows(folder: Path, corpus: Corpus, windows: Sequence[Window]) -> No
     """Write the windows as bilm-tf's side reads them."""
     read = np.stack([window.types[window.inputs] for window in windows])  # (N, G, T, R)
     types, where = np.unique(read, return_inverse=True)
-    alphabet = Speller(CONFIG).alphabet
+    alphabet = WordIndexer(CONFIG).alphabet
     assert alphabet is not None
-    np.save(folder / "characters.npy", alphabet.spell([corpus.types[number] for number in types]).numpy())
+    np.save(folder / "characters.npy", alphabet.index([corpus.types[number] for number in types]))
     np.save(folder / "inputs.npy", where.reshape(read.shape))
     np.save(folder / "targets.npy", np.stack([window.targets for window in windows]))
 

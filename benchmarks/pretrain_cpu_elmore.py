@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from elmore.corpus.corpus import Corpus
+from elmore.engine.threads import set_threads
 from elmore.pretraining.initial_model import new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.recipe import Recipe, Training
@@ -26,6 +27,7 @@ TRAINING = Training(optimizer="adagrad", learning_rate=0.2, warmup_steps=0, fina
 
 def main(prepared: Path, threads: int, precision: str) -> None:
     torch.set_num_threads(threads)
+    set_threads(threads)
     corpus = Corpus.open(prepared)
     initial = new_model(Recipe(model=CONFIG, training=replace(TRAINING, precision=precision)), corpus)
     training = LanguageModelTraining(corpus, initial, device=torch.device("cpu"))

@@ -47,6 +47,7 @@ from waiting_program import WaitingProgram
 
 from elmore import load
 from elmore.defaults import DEFAULT_MODEL
+from elmore.engine.threads import set_threads
 from elmore.model import Model
 from elmore.tasks.new_model import find_token_style, new_model
 from elmore.tasks.table import find_task
@@ -124,6 +125,7 @@ def main() -> None:
 
 def measure_training(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
     device = torch.device(arguments.device)
     bilm = load(DEFAULT_MODEL, device=device)
     return {

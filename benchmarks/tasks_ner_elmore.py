@@ -16,8 +16,8 @@ import torch
 
 from elmore import load
 from elmore.defaults import ComputeName
-from elmore.embedding.word_cache import WordCache
-from elmore.kernels.native_library import Number, native_obstacle
+from elmore.engine.native_library import Precision, why_unavailable
+from elmore.engine.threads import set_threads
 from elmore.tasks.bilm import requirement_of
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.ner import NER, bioul_tags
@@ -66,7 +66,7 @@ def main(folder: Path, data: Path, sentences: int) -> None:
     spelt = tagger(elmo=False, characters=True)
     taggers = {"words": words, "characters": spelt}
     for compute in COMPUTES:
-        if native_obstacle(Number[compute.upper()]) is None:
+        if why_unavailable(Precision[compute.upper()]) is None:
             name = "elmo" if compute == "float32" else f"elmo, {compute}"
             taggers[f"{name}, cold"] = taggers[f"{name}, warm"] = tagger(elmo=True, characters=True, compute=compute)
     about = {
@@ -82,6 +82,7 @@ def main(folder: Path, data: Path, sentences: int) -> None:
     for line in sys.stdin:
         turn = json.loads(line)
         torch.set_num_threads(turn["threads"])
+        set_threads(turn["threads"])
         made = taggers[turn["tagger"]]
         if turn["tagger"].endswith("cold"):
             forget_words(made)
@@ -94,8 +95,7 @@ def main(folder: Path, data: Path, sentences: int) -> None:
 def forget_words(made: AssembledModel[TaggedTokens, list[str]]) -> None:
     reader = made.maker.layers
     assert isinstance(reader, LayerReader)
-    # A new Embedder would lay out the weights again too.
-    reader.embedder._cache = WordCache(reader.embedder._model)
+    reader.embedder.clear_words()
 
 
 def answer(**values: Any) -> None:

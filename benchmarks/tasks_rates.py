@@ -16,8 +16,9 @@ import torch
 from elmore import load
 from elmore.defaults import DEFAULT_MODEL
 from elmore.embedding.embedder import Embedder
-from elmore.kernels.selection import choose_kernels
+from elmore.engine.threads import set_threads
 from elmore.model import Model
+from elmore.nn.kernels import choose_kernels
 from elmore.tasks.bilm import requirement_of
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble, find_token_style
@@ -43,6 +44,7 @@ MOST = {"coref": 3}  # documents of many sentences
 
 def measure_rates(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
     bilm = load(DEFAULT_MODEL, device="cpu")
     return {
         "benchmark": "tasks_rates",

@@ -1,4 +1,4 @@
-"""What `experiments/tokenizer` measured, for its page; `figures.py` puts it there."""
+"""Figures of `experiments/tokenizer` and `tokenizer.py`. `figures.py` writes them into pages."""
 
 import statistics
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Any
 from kept_results import in_words, read, table
 
 RESULTS = Path(__file__).resolve().parents[1] / "experiments" / "tokenizer" / "results"
+SPEED = Path(__file__).resolve().parent / "results" / "tokenizer.json"
 
 
 def texts() -> str:
-    compared, speeds = comparison(), read(RESULTS / "speed.json")["words_per_second"]
+    compared, speeds = comparison(), read(SPEED)["texts"]
     versions = ("version_1", "version_2")
     rows = [
         [
@@ -20,7 +21,7 @@ def texts() -> str:
             *(f"{one['bits'][version]:,}" for version in versions),
             f"{one['bits_change']:+.2%}",
             *(f"{one['unknown_words'][version]:,}" for version in versions),
-            *(f"{speeds[name][version]:,}" for version in versions),
+            *(f"{speeds[name]['prepare'][version]['elmore']:,}" for version in versions),
         ]
         for name, one in compared.items()
     ]
@@ -44,10 +45,10 @@ def sums(what: str) -> list[int]:
 
 def bits() -> list[str]:
     changes = [one["bits_change"] for one in comparison().values()]
-    scored = sum(one["scored"] for one in comparison().values())
+    changed, scored = (sum(one[what] for one in comparison().values()) for what in ("changed", "scored"))
     old, new = sums("bits")
     less, more = sum(change < 0 for change in changes), sum(change > 0 for change in changes)
-    return [str(scored), f"{100 * (1 - new / old):.2f}", in_words(less), in_words(more)]
+    return [f"{changed:,}", f"{scored:,}", f"{100 * (1 - new / old):.2f}", in_words(less), in_words(more)]
 
 
 def unknown() -> list[str]:
@@ -57,13 +58,28 @@ def unknown() -> list[str]:
 
 
 def times() -> list[str]:
-    speeds = read(RESULTS / "speed.json")["words_per_second"].values()
-    times = [speed["version_1"] / speed["version_2"] for speed in speeds]
+    times = [text["prepare"]["version_1_to_2"] for text in read(SPEED)["texts"].values()]
     return [f"{max(times):.2f}", f"{statistics.median(times):.2f}"]
 
 
 def characters() -> list[str]:
-    return [f"{read(RESULTS / 'speed.json')['characters']:,}"]
+    return [f"{read(SPEED)['characters']:,}"]
+
+
+def speed() -> list[str]:
+    """Medians over the texts, version 2: words per second, and the ratios to sacremoses."""
+    found = read(SPEED)
+    tokenize, prepare = (
+        [text[name]["version_2"] for text in found["texts"].values()] for name in ("tokenize", "prepare")
+    )
+    first = found["first_sentence_seconds"]
+    return [
+        f"{round(statistics.median(text['elmore'] for text in tokenize), -4):,.0f}",
+        f"{statistics.median(text['ratio'] for text in tokenize):.1f}",
+        f"{statistics.median(text['ratio'] for text in prepare):.1f}",
+        f"{1000 * first['elmore']:.0f}",
+        f"{1000 * first['sacremoses']:.0f}",
+    ]
 
 
 def ud_f1() -> list[str]:

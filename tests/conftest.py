@@ -1,5 +1,6 @@
 """Fixtures that every test may ask for."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from hypothesis import HealthCheck, register_random, settings
 
 from elmore import Embedder, load
 from elmore.corpus.corpus import Corpus
+from elmore.engine.threads import set_threads
 from elmore.model import Model
-from small_runs import small_corpus
 
 # How long an example takes says how busy the machine is, and nothing of what is tested. The same code has the same
 # examples every time, so that a failure is of what was changed; `--hypothesis-profile search` looks for others.
@@ -64,7 +65,9 @@ def fixtures(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """A prepared corpus of made-up sentences, to train on; nobody changes it."""
+    """A prepared corpus of made-up sentences to train on; tests do not change it."""
+    from small_runs import small_corpus  # imports the training code, which most tests do not need
+
     return small_corpus(tmp_path_factory.mktemp("corpus") / "prepared")
 
 
@@ -85,15 +88,25 @@ def same_random_numbers() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def restored_log_level() -> Iterator[None]:
+    """The option -q of a command that runs in this process raises the level."""
+    logger = logging.getLogger("elmore")
+    level = logger.level
+    yield
+    logger.setLevel(level)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def on_the_cpu() -> Iterator[None]:
     """Also where there is a GPU: tests that want one ask for it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmore.devices.default_device", lambda: "cpu")
+        patch.setattr("elmore.nn.devices.default_device", lambda: "cpu")
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
-    """Tiny models run faster on one thread, and tests beside each other do not get in each other's way."""
+    """Tiny models run faster on one thread, and parallel test processes do not slow each other down."""
     torch.set_num_threads(1)
+    set_threads(1)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from elmore.files import atomic_files
+
 
 @dataclass
 class Naming:
@@ -89,7 +91,7 @@ def content(path: Path) -> str:
 def recorded(folder: Path) -> Iterator[Journal]:
     """Watch what happens under a folder in this process."""
     journal = Journal(folder.resolve(), there_before=set(folder.resolve().rglob("*")))
-    fsync, rename, replace = os.fsync, os.rename, os.replace
+    fsync, rename, replace, exchange = os.fsync, os.rename, os.replace, atomic_files._exchange_at_once
 
     def noted_fsync(descriptor: int) -> None:
         fsync(descriptor)
@@ -103,7 +105,12 @@ def recorded(folder: Path) -> Iterator[Journal]:
         journal.rename(Path(source), Path(target))
         replace(source, target, **options)
 
+    def noted_exchange(first: Path, second: Path) -> bool:
+        journal.rename(first, second)
+        return exchange(first, second)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atomic_files, "_exchange_at_once", noted_exchange)
         patch.setattr(os, "fsync", noted_fsync)
         patch.setattr(os, "rename", noted_rename)
         patch.setattr(os, "replace", noted_replace)

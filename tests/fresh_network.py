@@ -3,8 +3,8 @@
 import torch
 
 from elmore.config import ModelConfig
-from elmore.network.bilm import BiLM
-from elmore.network.initialization import initialize
+from elmore.nn.bilm import BiLM
+from elmore.nn.language_model import initialize
 
 
 def fresh_network(config: ModelConfig, *, seed: int = 1) -> BiLM:

@@ -1,10 +1,10 @@
-"""Kill a process at every point of a piece of work, and look each time what it left.
+"""Kill a process at every point of a piece of work, and check each time what it left.
 
     python tests/killed_at_every_point.py FOLDER
 
-A point is the moment before or after the system is asked to sync, rename or remove. For each, a child does the work
-from the same old state and kills itself there with SIGKILL; what it left must be the old state or the new one, whole.
-Prints for each work how many points there were. In a process of its own, because a child is a fork.
+A point is the moment before or after a system call that syncs, renames, exchanges or removes. For each point, a child
+does the work from the same old state and kills itself there with SIGKILL. The result must be the complete old state or
+the complete new one. Prints the number of points for each work. A separate process, because a child is a fork.
 """
 
 import json
@@ -18,13 +18,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from elmore.atomic_files import atomic_write, atomic_write_folder
-from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.embedding.spool import Spool
+from elmore.embedding.vector_files import VectorType, parquet, writer_for
+from elmore.embedding.vectors import open_vectors
+from elmore.files import atomic_files
+from elmore.files.atomic_files import atomic_write, atomic_write_folder
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 from elmore.training.log import JsonLog, read_log
+from embedded_sentences import DIM, numbered
 
 CALLS = ("fsync", "rename", "replace", "unlink", "rmdir")
 
@@ -44,7 +47,7 @@ class File:
 
 
 class Folder:
-    """A folder in the place of another, which between two renames has a hidden name."""
+    """A folder that replaces another by an exchange of their names: the name always exists."""
 
     def old(self, folder: Path) -> None:
         self._write(folder, "old")
@@ -53,10 +56,7 @@ class Folder:
         self._write(folder, "new")
 
     def check(self, folder: Path) -> str:
-        there = folder / "model"
-        if not there.exists():
-            (there,) = folder.glob(".old-*-model")
-        a, b = (there / "a").read_text(), (there / "b").read_text()
+        a, b = (folder / "model" / "a").read_text(), (folder / "model" / "b").read_text()
         assert a == b
         return a
 
@@ -66,34 +66,89 @@ class Folder:
                 (unfinished / name).write_text(text)
 
 
+class FolderWithoutExchange(Folder):
+    """A folder that replaces another by renames, and gets its name back before it is read."""
+
+    def work(self, folder: Path) -> None:
+        atomic_files._exchange_at_once = lambda *_: False
+        super().work(folder)
+
+    def check(self, folder: Path) -> str:
+        atomic_files.restore_folder(folder / "model")
+        found = super().check(folder)
+        # A later write removes the leftovers of this one.
+        self._write(folder, "newer")
+        assert super().check(folder) == "newer"
+        assert not list(folder.glob(".old-*"))
+        return found
+
+
 class SpoolCommit:
-    """A commit of unfinished work."""
+    """A commit of unfinished vectors, in each kind of file."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # A Parquet file waits for a sentence that no longer fits into the row group.
+        self.waiting = 1 if name.endswith(".parquet") else 0
 
     def old(self, folder: Path) -> None:
         with self._spool(folder) as spool:
-            spool.append(self._sentence(0))
+            spool.append(numbered(range(1, 2 + self.waiting)))
 
     def work(self, folder: Path) -> None:
         with self._spool(folder) as spool:
-            spool.append(self._sentence(1))
+            spool.append(numbered(range(2, 3 + self.waiting)))
             spool.commit()
-            spool.append(self._sentence(2))
+            spool.append(numbered([3 + self.waiting]))
 
     def check(self, folder: Path) -> str:
         with self._spool(folder) as spool:
-            for number, found in enumerate(spool):
-                expected = self._sentence(number)
-                assert found[:3] == expected[:3]
-                np.testing.assert_array_equal(found.vectors, expected.vectors)
-            return {1: "old", 2: "between two commits", 3: "new"}[spool.done]
+            found = spool.num_sentences
+            spool.append(numbered(range(found + 1, 5)))
+            spool.finish(folder / self.name)
+        assert_file_of(folder / self.name, sentences=4)
+        return {1: "old", 2: "between two commits", 3: "new"}[found]
 
     def _spool(self, folder: Path) -> Spool:
-        return Spool(folder / "work", {"job": 1}, dim=4)
+        parquet.ROW_GROUP_BYTES = 1  # a row group for each sentence
+        return Spool(folder / "work", {"job": 1}, writer_for(self.name), VectorType(DIM))
 
-    def _sentence(self, number: int) -> EmbeddedSentence:
-        words = ["a", "bow", "too"][: number + 1]
-        vectors = np.full((len(words), 4), number, dtype=np.float32)
-        return EmbeddedSentence(number, words, f"s{number}", vectors)
+
+class SpoolFinish(SpoolCommit):
+    """The end of a job: the file of vectors is completed and gets its name, and the work folder disappears."""
+
+    def old(self, folder: Path) -> None:
+        with self._spool(folder) as spool:
+            spool.append(numbered(range(1, 5)))
+
+    def work(self, folder: Path) -> None:
+        with self._spool(folder) as spool:
+            spool.append(numbered(range(spool.num_sentences + 1, 5)))
+            spool.finish(folder / self.name)
+
+    def check(self, folder: Path) -> str:
+        if (folder / self.name).exists():
+            assert_file_of(folder / self.name, sentences=4)
+            with self._spool(folder) as spool:
+                assert spool.num_sentences == 0
+            assert [path.name for path in folder.iterdir()] == [self.name]
+            return "new"
+        with self._spool(folder) as spool:
+            assert spool.num_sentences == 4 - self.waiting
+            spool.append(numbered(range(spool.num_sentences + 1, 5)))
+            spool.finish(folder / self.name)
+        assert_file_of(folder / self.name, sentences=4)
+        return "old"
+
+
+WHOLE: dict[str, bytes] = {}
+
+
+def assert_file_of(path: Path, *, sentences: int) -> None:
+    """A file has these sentences, and the same bytes as at the first point."""
+    with open_vectors(path) as vectors:
+        assert [vectors.words(i) for i in range(len(vectors))] == numbered(range(1, sentences + 1)).words
+    assert WHOLE.setdefault(path.name, path.read_bytes()) == path.read_bytes()
 
 
 class TrainingCheckpoint:
@@ -130,12 +185,21 @@ class RewoundLog:
         return {4: "old", 2: "new"}[len(read_log(folder / "log.jsonl"))]
 
 
-WORKS: tuple[Any, ...] = (File(), Folder(), SpoolCommit(), TrainingCheckpoint(), RewoundLog())
+SUFFIXES = (".h5", ".npz", ".parquet")
+
+WORKS: dict[str, Any] = {
+    "File": File(),
+    "Folder": Folder(),
+    **{f"SpoolCommit{suffix}": SpoolCommit(f"v{suffix}") for suffix in SUFFIXES},
+    **{f"SpoolFinish{suffix}": SpoolFinish(f"v{suffix}") for suffix in SUFFIXES},
+    "TrainingCheckpoint": TrainingCheckpoint(),
+    "RewoundLog": RewoundLog(),
+}
 
 
 def main(folder: Path) -> None:
-    warnings.simplefilter("error")  # work that is found damaged is told of, and would be done anew
-    print(json.dumps({type(work).__name__: points_survived(work, folder) for work in WORKS}))
+    warnings.simplefilter("error")  # damaged work is started over with a warning
+    print(json.dumps({name: points_survived(work, folder) for name, work in WORKS.items()}))
 
 
 def points_survived(work: Any, folder: Path) -> int:
@@ -192,6 +256,7 @@ def kill_at(point: int) -> None:
 
     for name in CALLS:
         setattr(os, name, watched(getattr(os, name)))
+    atomic_files._exchange_at_once = watched(atomic_files._exchange_at_once)
 
 
 if __name__ == "__main__":

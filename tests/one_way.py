@@ -1,23 +1,33 @@
-"""One direction of a model that reads both ways, as a model of its own."""
+"""One direction of a bidirectional model, as a model of its own."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from elmore.config import Direction
+from elmore.engine.state import State
 from elmore.model import Model
-from elmore.network.bilm import BiLM
-from elmore.network.state import State
+from elmore.nn.bilm import BiLM
+from elmore.nn.state import StateTensors
+
+T = TypeVar("T", Tensor, np.ndarray[Any, Any])
+S = TypeVar("S", State, StateTensors)
 
 DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
 
 
 def one_way(model: Model, direction: Direction) -> Model:
-    """The same weights and start state, less those of the other direction; all that is said of it must stay true."""
-    network = one_way_network(model.network, direction)
-    return replace(model, network=network, start=one_way_state(model.start, direction))
+    """The model with the weights and the start state of one direction."""
+    checkpoint = model.checkpoint
+    config = replace(checkpoint.config, reads=direction)
+    tensors = one_way_tensors(checkpoint.float_arrays(), direction)
+    start = checkpoint.start and {
+        name: part[:, [DIRECTIONS.index(direction)]] for name, part in checkpoint.start.items()
+    }
+    return Model(replace(checkpoint, config=config, tensors=tensors, start=start))
 
 
 def one_way_network(network: BiLM, direction: Direction) -> BiLM:
@@ -26,12 +36,12 @@ def one_way_network(network: BiLM, direction: Direction) -> BiLM:
     return alone
 
 
-def one_way_state(state: State, direction: Direction) -> State:
-    place = [DIRECTIONS.index(direction)]
-    return State(state.h[:, place], state.c[:, place])
+def one_way_state(state: S, direction: Direction) -> S:
+    index = [DIRECTIONS.index(direction)]
+    return type(state)(state.h[:, index], state.c[:, index])
 
 
-def one_way_tensors(tensors: Mapping[str, Tensor], direction: Direction) -> dict[str, Tensor]:
-    """Of a biLM, with or without its softmax: words and softmax are shared, every tensor of the LSTM is cut."""
-    place = torch.tensor([DIRECTIONS.index(direction)])
-    return {name: tensor[place] if "lstm." in name else tensor for name, tensor in tensors.items()}
+def one_way_tensors(tensors: Mapping[str, T], direction: Direction) -> dict[str, T]:
+    """Torch tensors or arrays of a biLM: LSTM tensors for one direction only, all others unchanged."""
+    index = [DIRECTIONS.index(direction)]
+    return {name: tensor[index] if "lstm." in name else tensor for name, tensor in tensors.items()}

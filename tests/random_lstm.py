@@ -5,20 +5,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from elmore.kernels.recurrence import Clips, HiddenState, LstmWeights
+from elmore.nn.recurrence import Clips, HiddenTensors, LstmTensors
 
 FREE = Clips(None, None)
 
 
 def random_layer(
     seed: int, *, directions: int, vector: int, cells: int, projected: bool, clips: Clips = FREE
-) -> LstmWeights:
+) -> LstmTensors:
     random = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(directions, *shape, generator=random, dtype=torch.float64)
 
-    return LstmWeights(
+    return LstmTensors(
         input=draw(vector, 4 * cells),
         recurrent=draw(vector, 4 * cells),
         bias=draw(4 * cells),
@@ -27,7 +27,7 @@ def random_layer(
     )
 
 
-def random_reading(seed: int, weights: LstmWeights, lengths: Sequence[int]) -> tuple[Tensor, HiddenState]:
+def random_reading(seed: int, weights: LstmTensors, lengths: Sequence[int]) -> tuple[Tensor, HiddenTensors]:
     """Inputs for rows of these lengths, and a state to start from."""
     directions, vector, gates = weights.input.shape
     random = torch.Generator().manual_seed(seed + 1)
@@ -38,5 +38,5 @@ def random_reading(seed: int, weights: LstmWeights, lengths: Sequence[int]) -> t
     return inputs, (h, c)
 
 
-def tensors_of(weights: LstmWeights) -> list[Tensor]:
+def tensors_of(weights: LstmTensors) -> list[Tensor]:
     return [part for part in weights if isinstance(part, Tensor)]

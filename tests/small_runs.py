@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from cpu_environment import ON_THE_CPU
 from elmore.corpus.corpus import Corpus
 from elmore.corpus.prepare import prepare
@@ -38,7 +40,10 @@ OPTIONS = [
 
 # What a program needs so that its sums are the same on every run, and nothing of a launcher around the tests.
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
-ENVIRONMENT = {name: value for name, value in ON_THE_CPU.items() if name not in LAUNCHER} | {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {name: value for name, value in ON_THE_CPU.items() if name not in LAUNCHER} | {
+    "OMP_NUM_THREADS": "1",
+    "ELMORE_THREADS": "1",
+}
 
 
 def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocabulary: Path | None = None) -> Corpus:
@@ -99,3 +104,11 @@ def torchrun_command(processes: int, *arguments: object, restarts: int = 0) -> l
 def ended(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def assert_same_weights(one: Model, other: Model) -> None:
+    """The fingerprint also covers the text style, which not every format stores."""
+    arrays, others = one.checkpoint.float_arrays(), other.checkpoint.float_arrays()
+    assert arrays.keys() == others.keys()
+    assert all(np.array_equal(array, others[name]) for name, array in arrays.items())
+    assert one.config == other.config

@@ -9,7 +9,7 @@ import torch
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.corpus.corpus import Corpus
 from elmore.corpus.manifest import Manifest
-from elmore.network.language_model import LanguageModel
+from elmore.nn.language_model import LanguageModel
 from elmore.pretraining.initial_model import new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.recipe import Recipe, Training

@@ -21,7 +21,7 @@ from elmore.config import (
     tensor_shapes,
 )
 from elmore.errors import InputError
-from elmore.network.bilm import BiLM
+from elmore.nn.bilm import BiLM
 from reference.strategies import patiently
 
 

@@ -10,23 +10,24 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from disk_journal import assert_durable, recorded
 from elmore import Embedder, load
-from elmore.atomic_files import atomic_write, atomic_write_folder
 from elmore.corpus.corpus import Corpus
-from elmore.embedding.sinks import sink_for
-from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.embedding.spool import Spool
+from elmore.embedding.vector_files import VectorType, writer_for
+from elmore.embedding.warm_start import embed_vocabulary
+from elmore.files.atomic_files import atomic_write, atomic_write_folder
 from elmore.formats.token_embeddings import write_token_embeddings
-from elmore.model import save, token_embeddings_of
+from elmore.model import save
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 from elmore.training.events import Progressed
 from elmore.training.run_folder import RunFolder, StoredRun
 from elmore.training.settings import RunSettings
+from embedded_sentences import DIM, numbered
 from small_runs import small_corpus, small_recipe, small_run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a folder is synced the POSIX way")
@@ -65,7 +66,7 @@ def test_a_file_of_word_vectors(tmp_path: Path) -> None:
     model = load("tiny-random", vocabulary=tmp_path / "vocabulary.txt")
     assert isinstance(model.vocabulary, Vocabulary)
     with recorded(tmp_path) as journal:
-        write_token_embeddings(token_embeddings_of(model), tmp_path / "words.hdf5")
+        write_token_embeddings(embed_vocabulary(model), tmp_path / "words.hdf5")
     assert journal.targets == ["words.hdf5"]
     assert_durable(journal)
 
@@ -86,31 +87,28 @@ def test_a_module_with_its_mixes(tmp_path: Path) -> None:
     assert_durable(journal)
 
 
-def sentence(number: int) -> EmbeddedSentence:
-    return EmbeddedSentence(number, ["a", "bow"], f"s{number}", np.full((2, 4), number, dtype=np.float32))
-
-
-def test_a_commit_of_unfinished_work_and_before_it_all_that_it_counts(tmp_path: Path) -> None:
-    with recorded(tmp_path) as journal, Spool(tmp_path / "work", {"job": 1}, dim=4) as spool:
-        for number in range(4):
-            spool.append(sentence(number))
-            if number % 2:
-                spool.commit()
-    commits = journal.of("spool.json")
-    assert len(commits) == 3  # an empty one, and two of two sentences
-    assert [commit.neighbours_unsynced for commit in commits] == [[]] * 3
+def test_spool_commit_is_on_disk_after_all_that_it_counts(tmp_path: Path) -> None:
+    with recorded(tmp_path) as journal:
+        with Spool(tmp_path / "work", {"job": 1}, writer_for("v.npz"), VectorType(DIM)) as spool:
+            for number in range(1, 5):
+                spool.append(numbered([number]))
+                if number % 2 == 0:
+                    spool.commit()
+        commits = journal.of("spool.json")
+        assert len(commits) == 2
+        assert [commit.neighbours_unsynced for commit in commits] == [[]] * 2
     assert_durable(journal)
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".npz", ".parquet"])
-def test_a_file_of_vectors(tmp_path: Path, suffix: str) -> None:
+def test_file_of_vectors_is_on_disk_before_it_has_its_name(tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"vectors{suffix}"
-    with recorded(tmp_path) as journal, Spool(tmp_path / "work", {"job": 1}, dim=4) as spool:
-        spool.append(sentence(0))
-        spool.commit()
-        sink_for(target).write(spool, target)
-        spool.remove()
-    assert journal.targets == ["work/spool.json", "work/spool.json", target.name]
+    spool = Spool(tmp_path / "work", {"job": 1}, writer_for(target), VectorType(DIM))
+    with recorded(tmp_path) as journal, spool:
+        spool.append(numbered([1, 2]))
+        spool.finish(target)
+    committed = [] if suffix == ".parquet" else ["work/spool.json"]  # its first row group is not full
+    assert journal.targets == [*committed, target.name]
     assert_durable(journal)
 
 
@@ -155,10 +153,14 @@ def test_a_training_from_its_first_file_to_its_model(tmp_path: Path, corpus: Cor
 def test_a_process_killed_at_any_point_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     program = Path(__file__).with_name("killed_at_every_point.py")
     ended = subprocess.run(
-        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False, timeout=300
     )
     assert ended.returncode == 0, ended.stderr
     killed = json.loads(ended.stdout)  # so many times
-    assert killed.keys() == {"File", "Folder", "SpoolCommit", "TrainingCheckpoint", "RewoundLog"}
+    assert {name.partition(".")[0] for name in killed} == {
+        *("File", "Folder", "SpoolCommit", "SpoolFinish", "TrainingCheckpoint", "RewoundLog")
+    }
     assert killed["File"] >= 6
-    assert killed["SpoolCommit"] >= 50
+    for suffix in (".h5", ".npz", ".parquet"):
+        assert killed[f"SpoolCommit{suffix}"] >= 40
+        assert killed[f"SpoolFinish{suffix}"] >= 20

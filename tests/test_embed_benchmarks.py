@@ -18,6 +18,7 @@ from embed_gpu_parts import File, Numbered
 
 from elmore import Embedder
 from elmore.config import SMALL
+from elmore.engine.engine import PackSize
 
 SENTENCES = [["word"] * (1 + 7 * n % 40) for n in range(640)]
 
@@ -87,10 +88,8 @@ def test_a_step_has_as_many_distinct_words_as_it_says() -> None:
 
 
 def packed_embedder() -> Embedder:
-    """Reads as on a GPU, in plain torch."""
-    embedder = Embedder.from_pretrained("tiny-random", device="cpu")
-    embedder.model.network.use_kernels("packed")
-    return embedder
+    """An Embedder with the GPU engine, which runs in plain torch here."""
+    return Embedder.from_pretrained("tiny-random", device="cpu", engine="gpu")
 
 
 def test_numbered_words_have_the_vectors_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +98,7 @@ def test_numbered_words_have_the_vectors_of_words(monkeypatch: pytest.MonkeyPatc
     expected = embedder.encode_tensors(sentences, dtype="float16")
     numbered = Numbered(embedder, sentences)
     for positions in (1000, 12, 1):
-        monkeypatch.setattr(type(numbered.encoder), "size", lambda _, positions=positions: (4, positions))
+        monkeypatch.setattr(embedder.engine, "pack_size", PackSize(rows=4, tokens=positions))
         for one, other in zip(numbered.read(), expected, strict=True):
             torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
     assert len(numbered.read(tokens=4)) < len(sentences)

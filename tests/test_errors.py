@@ -37,7 +37,7 @@ def test_a_missing_extra_says_how_to_install_it() -> None:
     error = MissingExtra("writing Parquet", library="pyarrow", extra="parquet")
     assert isinstance(error, ElmoreError)
     assert isinstance(error, ImportError)
-    assert str(error) == "writing Parquet needs pyarrow. Install it with: pip install 'elmore[parquet]'"
+    assert str(error) == "writing Parquet requires pyarrow. Install it with: pip install 'elmore[parquet]'"
 
 
 @pytest.mark.parametrize("error", [FormatError, NotFound, OutOfMemory])
@@ -56,7 +56,7 @@ def test_places_nest_from_the_outside_in() -> None:
 def test_a_missing_extra_can_be_located_too() -> None:
     with pytest.raises(MissingExtra) as caught, error_context("big.txt.zst"):
         raise MissingExtra("zst", library="zstandard", extra="zst")
-    assert str(caught.value).startswith("big.txt.zst: zst needs zstandard")
+    assert str(caught.value).startswith("big.txt.zst: zst requires zstandard")
 
 
 def test_errors_of_others_pass_as_they_are() -> None:

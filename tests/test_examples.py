@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from cpu_environment import ON_THE_CPU
-from elmore.kernels.native_library import Number, native_obstacle
+from elmore.engine.native_library import Precision, why_unavailable
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -29,7 +29,7 @@ def test_the_demo_tells_meanings_apart_and_shows_sameness_and_files() -> None:
     # Not all are right; that is how good the model is, not how good the program.
     assert sum(mark == "=" for mark, _ in found) == 16
     assert "16 of 18 neighbours in context have the sense" in ended.stdout
-    if native_obstacle(Number.FLOAT32) is None:
+    if why_unavailable(Precision.FLOAT32) is None:
         assert "equal to the bit, as it is by the native CPU kernels in any batch" in ended.stdout
     else:
         assert float(re.search(r"largest difference (\S+);", ended.stdout)[1]) < 1e-6

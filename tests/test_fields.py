@@ -1,13 +1,15 @@
 """A dataclass is read from plain values whole, or refused by the name of the field that is wrong."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from elmore.errors import FormatError, InputError
-from elmore.fields import check_fields, checked_field, read_fields
+from elmore.fields import check_fields, check_value, checked_field, read_fields
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class Outer:
     named: Mapping[str, Inner] = field(default_factory=dict)
     epochs: float = checked_field(1.0, instead_of="steps")
     steps: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 FULL = {
@@ -109,6 +114,43 @@ def test_a_field_that_stands_instead_of_another_puts_that_one_back():
 @pytest.mark.parametrize("name", ["limit", "other", "way"])
 def test_false_is_none_where_a_field_may_be_none(name):
     assert getattr(read_fields(Outer, FULL | {name: False}), name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", np.int64(3)),
+        ("steps", np.array(3)),
+        ("share", np.float64(0.5)),
+        ("share", np.float32(0.5)),
+        ("share", np.int32(1)),
+        ("name", np.str_("a")),
+        ("sizes", (np.int8(1), 2)),
+        ("limit", np.float32(2)),
+    ],
+)
+def test_numbers_of_numpy_are_accepted_as_plain_values(name, value):
+    read = getattr(read_fields(Outer, {"name": "b", name: value}), name)
+    assert read == value
+    assert json.loads(json.dumps(read)) in (read, list(value) if isinstance(value, tuple) else read)
+    made = getattr(Outer(**{"name": "b", name: value}), name)
+    assert type(made) is type(read)
+    assert check_value(name, np.int64(3), int) == 3
+    assert type(check_value(name, np.int64(3), int)) is int
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.float64(3), np.array([3, 4]), "3"])
+def test_what_is_no_whole_number_is_rejected(value):
+    with pytest.raises(InputError, match=r"steps is .*; it must be a whole number"):
+        read_fields(Outer, {"name": "b", "steps": value})
+
+
+def test_number_or_text_accepts_a_number_of_numpy():
+    @dataclass(frozen=True)
+    class Layers:
+        layers: int | str = "all"
+
+    assert type(read_fields(Layers, {"layers": np.int64(2)}).layers) is int
 
 
 WRONG = [

@@ -21,22 +21,16 @@ def extensions(monkeypatch: pytest.MonkeyPatch) -> list[setuptools.Extension]:
     return asked["ext_modules"]
 
 
-@pytest.mark.parametrize(
-    ("system", "machine"), [("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64"), ("Windows", "AMD64")]
-)
-def test_elsewhere_than_on_x86_linux_nothing_is_built(monkeypatch, system: str, machine: str) -> None:
+def test_setup_builds_library_unless_variable_excludes_it(monkeypatch) -> None:
     monkeypatch.delenv("ELMORE_NATIVE", raising=False)
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert [extension.name for extension in extensions(monkeypatch)] == ["elmore.engine._native"]
+    monkeypatch.setenv("ELMORE_NATIVE", "0")
     assert extensions(monkeypatch) == []
 
 
-def test_on_x86_linux_the_library_is_built_unless_it_is_not_wanted(monkeypatch) -> None:
+def test_setup_builds_no_library_on_32_bit_platform(monkeypatch) -> None:
     monkeypatch.delenv("ELMORE_NATIVE", raising=False)
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    assert [extension.name for extension in extensions(monkeypatch)] == ["elmore.kernels._native"]
-    monkeypatch.setenv("ELMORE_NATIVE", "0")
+    monkeypatch.setattr(sys, "maxsize", 2**31 - 1)
     assert extensions(monkeypatch) == []
 
 
@@ -68,6 +62,6 @@ def test_a_source_distribution_has_the_sources_wherever_it_is_made(tmp_path: Pat
         check=True,
     )
     (listed,) = tmp_path.glob("*.egg-info/SOURCES.txt")
-    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "src/elmore/kernels/native").iterdir()}
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "src/elmore/engine/native").iterdir()}
     assert sources
     assert sources <= set(listed.read_text(encoding="utf-8").splitlines())

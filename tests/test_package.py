@@ -1,9 +1,16 @@
 """What `import elmore` offers, and what it does not do."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import elmore
+import elmore.tasks
+from elmore import errors
 
 
 def run(code: str) -> str:
@@ -19,8 +26,39 @@ def test_everything_in_all_can_be_imported_and_nothing_else_is_offered() -> None
         assert getattr(elmore, name) is not None
 
 
+def test_package_exports_the_family_of_errors() -> None:
+    family = {
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == "elmore.errors"
+    }
+    assert family <= set(elmore.__all__)
+    assert run("import elmore; print(elmore.errors.NotFound is elmore.NotFound)") == "True"
+
+
+@pytest.mark.parametrize("package", [elmore, elmore.tasks])
+def test_names_for_type_checkers_are_the_names_loaded_on_first_use(package: ModuleType) -> None:
+    tree = ast.parse(Path(package.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    homes = {name.name: node.module for node in block.body for name in node.names if node.module != "elmore"}
+    assert homes == package._HOMES
+    assert {*package._HOMES} == {*package.__all__} - {"__version__", "errors", "tasks"}
+
+
 def test_importing_elmore_imports_neither_torch_nor_numpy() -> None:
     assert run("import sys, elmore; print({'torch', 'numpy', 'h5py'} & set(sys.modules))") == "set()"
+
+
+@pytest.mark.parametrize("package", ["corpus", "files", "formats", "sources", "text", "tiny_random"])
+def test_package_imports_without_torch(package: str) -> None:
+    code = f"""
+import importlib, pkgutil, sys
+sys.modules["torch"] = None  # so that importing torch is an ImportError
+package = importlib.import_module("elmore.{package}")
+modules = list(pkgutil.walk_packages(getattr(package, "__path__", []), package.__name__ + "."))
+for module in modules:
+    importlib.import_module(module.name)
+print(len(modules))
+"""
+    assert int(run(code)) > 3 or package == "tiny_random"
 
 
 def test_the_help_of_every_verb_does_without_torch() -> None:

@@ -22,6 +22,7 @@ PAGES = [
     "docs/pretraining.md",
     "docs/tasks.md",
     "docs/text.md",
+    "docs/threads.md",
 ]
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -100,6 +100,43 @@ class TestTheCommandLine:
         # And back again.
         assert override(recipe, {"model.characters.n_highways": "1"}).model.characters.n_highways == 1
 
+    @pytest.mark.parametrize(
+        "text", ["2024-01-01", "2024", "true", "false", "07:32:00", "inf", "1e3", "[1]", "{}", "nan", "9" * 5000]
+    )
+    def test_override_takes_any_text_for_a_text_field(self, text):
+        assert override(TextRecipe(), {"elmo.model": text}).elmo.model == text
+
+    @pytest.mark.parametrize(("text", "value"), [('"a b"', "a b"), ("'false'", "false"), ("a b", "a b"), ('"a', '"a')])
+    def test_override_reads_quoted_text_as_toml(self, text, value):
+        assert override(TextRecipe(), {"elmo.model": text}).elmo.model == value
+
+    @pytest.mark.parametrize(
+        ("text", "value"), [("2", 2), ("all", "all"), ("2024-01-01", "2024-01-01"), ("1.5", "1.5")]
+    )
+    def test_override_reads_number_or_text_as_either(self, text, value):
+        assert override(TextRecipe(), {"elmo.layers": text}).elmo.layers == value
+
+    @pytest.mark.parametrize(("text", "value"), [("false", None), ("true", "true"), ('"false"', "false")])
+    def test_override_reads_false_as_none_for_optional_text(self, text, value):
+        assert override(TextRecipe(), {"elmo.language": text}).elmo.language == value
+
+    @pytest.mark.parametrize("text", ["[" * 5000, "9" * 5000])
+    def test_override_rejects_toml_that_cannot_be_parsed(self, text):
+        with pytest.raises(InputError, match=r"^training\.batch_size is .*must be a whole number"):
+            override(Recipe(), {"training.batch_size": text})
+
+
+@dataclass(frozen=True)
+class TextSection:
+    model: str = ""
+    layers: int | str = 0
+    language: str | None = ""
+
+
+@dataclass(frozen=True)
+class TextRecipe:
+    elmo: TextSection = TextSection()
+
 
 WRONG = [
     ({"training.learning_rates": "1"}, "unknown field training.learning_rates; known are epochs, steps"),
@@ -131,7 +168,7 @@ WRONG = [
     ({"training.final_rate": "1.1"}, "training.final_rate is 1.1"),
     ({"training.weight_decay": "-0.1"}, "training.weight_decay is -0.1"),
     ({"training.optimizer": "sgd"}, "training.optimizer is 'sgd'; it must be adamw or adagrad"),
-    ({"training.optimizer": "3"}, "training.optimizer is 3; it must be adamw or adagrad"),
+    ({"training.optimizer": "3"}, "training.optimizer is '3'; it must be adamw or adagrad"),
     ({"training.precision": "float16"}, "training.precision is 'float16'"),
     ({"model.cell_dim": "0"}, "model.cell_dim is 0; it must be a whole number, at least 1"),
     ({"model.cell_dim": "many"}, "model.cell_dim is 'many'"),
@@ -166,7 +203,31 @@ def test_a_file_that_is_no_recipe_is_refused_by_its_name(tmp_path: Path, content
     assert complaint in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["gigantic", "/nowhere/mine.toml", "/"])
+@pytest.mark.parametrize("content", ["x = " + "[" * 5000, "x = " + "9" * 5000])
+def test_read_recipe_rejects_toml_that_cannot_be_parsed(tmp_path: Path, content):
+    (tmp_path / "mine.toml").write_text(content)
+    with pytest.raises(InputError, match=r"mine\.toml: not TOML"):
+        read_recipe(tmp_path / "mine.toml", Recipe)
+
+
+def test_read_recipe_prefers_file_to_name(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small").mkdir()  # a folder, as a run's output may be called, does not hide the recipe
+    assert read_recipe("small", Recipe).model == SMALL
+    (tmp_path / "small").rmdir()
+    (tmp_path / "small").write_text("[model]\ncell_dim = 64\n")
+    for name in ("small", "./small", tmp_path / "small"):
+        assert read_recipe(name, Recipe).model.cell_dim == 64
+
+
+def test_read_recipe_resolves_base_of_shipped_recipe_to_shipped_one(tmp_path: Path, monkeypatch):
+    expected = read_recipe("elmore-en", Recipe)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "medium").write_text("[model]\ncell_dim = 64\n")  # elmore-en starts from medium
+    assert read_recipe("elmore-en", Recipe) == expected
+
+
+@pytest.mark.parametrize("name", ["gigantic", "/nowhere/mine.toml", "/", "x" * 300])
 def test_a_name_that_leads_nowhere_is_answered_with_those_that_do(name):
     with pytest.raises(NotFound) as caught:
         read_recipe(name, Recipe)
@@ -194,7 +255,7 @@ class TestABase:
     @pytest.mark.parametrize(
         ("base", "complaint"),
         [
-            ('"gigantic"', "mine.toml: gigantic: No such file or directory; recipes that come with Elmore"),
+            ('"gigantic"', "mine.toml: gigantic: no such file; recipes that come with Elmore"),
             ("3", "mine.toml: base is 3; it must be a recipe's name, or a file"),
             ('"mine.toml"', "mine.toml, which starts from it"),
         ],

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from elmore.config import ModelConfig
 from elmore.formats import Card
-from elmore.formats.cards.card_file import apply_card_file, read_card_file
+from elmore.formats.card import apply_card_file, read_card_file
 from elmore.formats.storage.json_files import write_json
 from elmore.model import load, save
+from elmore.text.style import TOKENIZER_VERSION
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parents[1] / "src" / "elmore" / "models" / "elmore-en"
@@ -37,13 +38,17 @@ def main() -> None:
 
 
 def described(card: Card) -> Card:
-    """The card that the training wrote, with what about.toml says, and what was measured."""
+    """The card of the training, with the content of about.toml, the measurements, and the newest tokenizer version.
+
+    The model was trained on text of tokenizer version 1; experiments/tokenizer compares the versions.
+    """
     training = dict(card.extra["training"])
     shape = ModelConfig.from_dict(training["recipe"]["model"])
     training["recipe"] = training["recipe"] | {"model": shape.to_dict()}  # in the words of this version
     measured = {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
     told = read_card_file(HERE / "about.toml") | {"measured": measured}
-    return apply_card_file(replace(card, extra=card.extra | {"training": training}), told)
+    text = replace(card.text, tokenizer_version=TOKENIZER_VERSION)
+    return apply_card_file(replace(card, text=text, extra=card.extra | {"training": training}), told)
 
 
 if __name__ == "__main__":

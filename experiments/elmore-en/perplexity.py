@@ -18,8 +18,8 @@ from typing import Any, Literal
 import torch
 
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE
-from elmore.devices import choose_device
 from elmore.model import load
+from elmore.nn.devices import choose_device
 from elmore.scoring import perplexity
 from elmore.scoring.predictor import Predictor
 from elmore.text.reading import read_sentences

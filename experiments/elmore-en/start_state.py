@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from elmore import Embedder
-from elmore.devices import choose_device
-from elmore.embedding.warm_start import with_warm_start
+from elmore.embedding.warm_start import compute_warm_start
 from elmore.model import Model, load
 from elmore.scoring import perplexity
 from elmore.text.reading import read_sentences
@@ -42,10 +41,10 @@ def main() -> None:
     parser.add_argument("--tasks", type=Path, default=SHARED / "tasks" / "wic")
     parser.add_argument("--device")
     arguments = parser.parse_args()
-    model = load(arguments.model, device=choose_device(arguments.device))
+    model = load(arguments.model)
     if model.card.start_state != "zeros":
         raise SystemExit(f"{arguments.model}: starts from a warm state; give the model that starts from zeros")
-    warm = with_warm_start(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
+    warm = compute_warm_start(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
     results: dict[str, dict[str, Any]] = {}
     for name, one in (("zeros", model), ("warm", warm)):
         results[name] = {"start": one.card.start_state_from or "zeros"}

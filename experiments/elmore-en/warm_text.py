@@ -11,7 +11,7 @@ import random
 from itertools import islice
 from pathlib import Path
 
-from elmore.text_files import read_lines
+from elmore.files.text_files import read_lines
 
 TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text"
 PARAGRAPHS = 12

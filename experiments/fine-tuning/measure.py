@@ -15,8 +15,8 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from elmore.devices import choose_device
 from elmore.model import load
+from elmore.nn.devices import choose_device
 from elmore.scoring import perplexity
 from elmore.tasks.bilm import fine_tune
 from elmore.tasks.new_model import find_token_style

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.files.text_files import read_lines
 from elmore.tasks.readers.tagged_columns import read_tagged
 from elmore.tasks.readers.trees import read_trees
 from elmore.tasks.readers.word_in_context import read_scws, read_wic
 from elmore.tasks.readers.wsd_xml import read_wsd
-from elmore.text_files import read_lines
 
 RESULTS = Path(__file__).parent / "results" / "overlap.json"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

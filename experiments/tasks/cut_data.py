@@ -17,7 +17,7 @@ import lzma
 import random
 from pathlib import Path
 
-from elmore.atomic_files import atomic_write
+from elmore.files.atomic_files import atomic_write
 
 DATA = Path("../shared/data/tasks")  # from the root of the repository
 OUTPUT = Path(".cache/experiments/tasks/cuts")

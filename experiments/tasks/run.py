@@ -27,8 +27,8 @@ from comparison_parts import CUTS, Comparison
 from comparisons import COMPARISONS
 from cut_data import make_cut
 
-from elmore.atomic_files import atomic_write
 from elmore.errors import ElmoreError, InputError
+from elmore.files.atomic_files import atomic_write
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
 from elmore.tasks.comparison.folder import ComparisonFolder

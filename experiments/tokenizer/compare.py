@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmore import load
+from elmore.files.text_files import read_lines
 from elmore.scoring.perplexity import perplexity
 from elmore.scoring.predictor import Predictor
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer
-from elmore.text_files import read_lines
 
 RESULTS = Path(__file__).parent / "results" / "compare.json"
 TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text" / "eval"

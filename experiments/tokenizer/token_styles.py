@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from elmore.files.text_files import read_lines
 from elmore.text.style import TOKENIZER_VERSION, PennStyle, TextStyle
 from elmore.text.token_style import convert_tokens, tokenize_in_style
 from elmore.text.tokenizing import Tokenizer
-from elmore.text_files import read_lines
 
 RESULTS = Path(__file__).parent / "results" / "token_styles.json"
 CONVERTED_SENTENCES = 2000

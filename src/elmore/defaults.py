@@ -6,6 +6,7 @@ DEFAULT_MODEL = "elmore-en"  # comes with the package
 
 StateName = Literal["fixed", "carry"]  # each sentence from the model's start state, or from where the one before ended
 DtypeName = Literal["float32", "float16"]  # of vectors that are given out
+EngineName = Literal["native", "numpy", "gpu"]
 ComputeName = Literal["float32", "tf32", "bfloat16", "int8"]  # what the network computes in
 
 # Embedding.

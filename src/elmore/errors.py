@@ -51,7 +51,9 @@ class MissingExtra(ElmoreError, ImportError):
 
     def __init__(self, what: str, *, library: str = "", extra: str = "") -> None:
         # Made anew from its one argument, the message, when it crosses from one process to another.
-        super().__init__(f"{what} needs {library}. Install it with: pip install 'elmore[{extra}]'" if library else what)
+        super().__init__(
+            f"{what} requires {library}. Install it with: pip install 'elmore[{extra}]'" if library else what
+        )
 
 
 class InputWarning(UserWarning):
@@ -73,6 +75,17 @@ def error_context(where: object) -> Iterator[None]:
     except ElmoreError as error:
         error.args = (f"{where}: {error}", *error.args[1:])
         raise
+
+
+@contextmanager
+def requires_torch(what: str) -> Iterator[None]:
+    """Raise MissingExtra, with the install command, if an import inside fails because torch is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        raise MissingExtra(what, library="torch", extra="torch") from None
 
 
 def shortened(names: list[str], most: int = 5) -> str:

@@ -8,9 +8,11 @@ as one from a file.
 """
 
 import math
+import operator
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from numbers import Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elmore.errors import ElmoreError, InputError, error_context, shortened
@@ -18,6 +20,33 @@ from elmore.errors import ElmoreError, InputError, error_context, shortened
 T = TypeVar("T")
 
 LARGEST_INTEGER = 2**63 - 1  # what TOML, and most that reads JSON, can hold
+
+
+class TomlText(str):
+    """A value typed on the command line: TOML, or the text itself for a text field."""
+
+    __slots__ = ()
+
+    def parse(self, kind: Any, *, optional: bool) -> Any:
+        """The value for a field of this type.
+
+        >>> TomlText("2024").parse(int, optional=False), TomlText("2024").parse(str, optional=False)
+        (2024, '2024')
+        """
+        # Imported here: only the command line needs it.
+        import tomllib
+
+        try:
+            value = tomllib.loads(f"value = {self}")["value"]
+        except (ValueError, RecursionError):  # not TOML, or a number or a nesting that Python does not read
+            return str(self)
+        if optional and value is False:
+            return value
+        if kind is str or get_origin(kind) is Literal:
+            return value if isinstance(value, str) else str(self)
+        if get_origin(kind) is Union:
+            return value if type(value) in get_args(kind) else str(self)
+        return value
 
 
 def checked_field(
@@ -94,21 +123,27 @@ def read_fields(
 
 
 def check_fields(instance: Any) -> None:
-    """Hold every field of a dataclass to its type and its limits, for `__post_init__`."""
+    """Check the type and limits of every field of a dataclass, for `__post_init__`.
+
+    Values of an equivalent type are converted: a list to a tuple, NumPy's numbers to Python's.
+    """
     kinds = get_type_hints(type(instance))
     for one in fields(instance):
-        _read_value(kinds[one.name], getattr(instance, one.name), None, one.name, _limits(one))
+        value = getattr(instance, one.name)
+        converted = _read_value(kinds[one.name], value, None, one.name, _limits(one))
+        if converted is not value:
+            object.__setattr__(instance, one.name, converted)  # frozen dataclasses allow no plain assignment
 
 
-def check_value(name: str, value: Any, kind: Any, *, at_least: float | None = None) -> None:
-    """Hold one value to a type, and a limit, as a field of that type would be.
+def check_value(name: str, value: Any, kind: Any, *, at_least: float | None = None) -> Any:
+    """Check one value against a type and a limit, and return it as a plain value of that type.
 
     >>> check_value("state", "warm", Literal["fixed", "carry"])
     Traceback (most recent call last):
     ...
     elmore.errors.InputError: state is 'warm'; it must be fixed or carry
     """
-    _read_value(kind, value, None, name, Limits(at_least=at_least))
+    return _read_value(kind, value, None, name, Limits(at_least=at_least))
 
 
 def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
@@ -141,6 +176,8 @@ def _made(cls: type[T], base: T | None, given: Mapping[str, Any]) -> T:
 def _read_value(kind: Any, value: Any, default: Any, name: str, limits: Limits) -> Any:
     """The value as its type has it: a list as a tuple, a whole number as a float where one is meant."""
     inner, optional = _without_none(kind)
+    if isinstance(value, TomlText):
+        value = value.parse(inner, optional=optional)
     if optional and (value is None or value is False):
         return None
     if is_dataclass(inner):
@@ -172,20 +209,14 @@ class _UnfitError(Exception):
 
 def _converted(kind: Any, value: Any) -> Any:
     origin, parts = get_origin(kind), get_args(kind)
-    if (
-        kind is Any
-        or (kind in (bool, str) and type(value) is kind)
-        or (origin is Literal and isinstance(value, str) and value in parts)
-    ):
+    if kind is Any or (kind is bool and isinstance(value, bool)):
         return value
-    if origin is Union:
-        return _converted(type(value) if type(value) in parts else str, value)
-    if kind is float and type(value) in (int, float) and math.isfinite(float(value)):
+    if isinstance(value, str) and (kind is str or (origin is Literal and value in parts) or origin is Union):
+        return str(value)
+    if kind is float and isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value)):
         return float(value)
-    if kind is int and type(value) is int:
-        if abs(value) > LARGEST_INTEGER:
-            raise OverflowError
-        return value
+    if kind is int or origin is Union:
+        return _whole_number(value)
     if origin is tuple and isinstance(value, list | tuple):
         kinds = (parts[0],) * len(value) if parts[-1] is ... else parts
         if len(kinds) == len(value):
@@ -193,6 +224,18 @@ def _converted(kind: Any, value: Any) -> Any:
     if origin is Mapping and isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: _converted(parts[1], one) for name, one in value.items()}
     raise _UnfitError
+
+
+def _whole_number(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise _UnfitError
+    try:
+        number = operator.index(value)
+    except TypeError:  # an array with more than one number
+        raise _UnfitError from None
+    if abs(number) > LARGEST_INTEGER:
+        raise OverflowError
+    return number
 
 
 def _in_words(kind: Any) -> str:

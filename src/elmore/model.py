@@ -1,121 +1,161 @@
-"""A model: a checkpoint made into a network, ready to run, ready to save."""
+"""A model: a checkpoint, the ids of its words, and the state that sentences start from."""
 
-import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from elmore.config import ModelConfig
-from elmore.devices import allow_forked_process, choose_device
-from elmore.errors import InputError, OutOfMemory
+from elmore.engine.state import State
+from elmore.errors import InputError
+from elmore.files.output_paths import check_output
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
+from elmore.formats.arrays import Int8Array, StoredArray
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
-from elmore.formats.storage.int8 import StoredTensor, dequantize
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
 from elmore.html_repr import html_table
-from elmore.network.bilm import BiLM
-from elmore.network.state import State
-from elmore.output_paths import check_output
 from elmore.sources import ModelLocation, find, find_pair
-from elmore.text.batch import Batch
-from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_ids import WordIndexer
 from elmore.tiny_random import NAME as TINY_NAME
 from elmore.tiny_random import tiny_checkpoint
+
+NUMBERS_AT_ONCE = 2**20  # of an int8 array, when a fingerprint is computed
 
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A network with all that belongs to it.
+    """A checkpoint and what inference derives from it; plain data.
 
     >>> model = load("tiny-random")
-    >>> layers, state = model.network(model.batch([["a", "bow"]]), model.start)
-    >>> layers.stack().shape  # layers, sentences, words, size
-    torch.Size([3, 1, 2, 32])
+    >>> model.config.dim, model.checkpoint.tensors["lstm.0.bias"].shape
+    (32, (2, 192))
     """
 
-    network: BiLM
-    speller: Speller
-    start: State  # one row: the fixed state from which every sentence is read
-    card: Card
-    character_vocabulary: Mapping[str, int] | None = None
-    softmax: Callable[[], Mapping[str, Tensor]] | None = None  # read when called
-    mixes: Mapping[str, Tensor] | None = None  # what a task learnt about the layers, where the source has it
+    checkpoint: Checkpoint
 
     def __repr__(self) -> str:
-        """On one line; `model.network` prints its layers.
+        """On one line.
 
         >>> load("tiny-random")
         Model('tiny-random', dim=32, layers=3, parameters=36,936)
         """
         config = self.config
-        device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
         sizes = f"dim={config.dim}, layers={config.num_layers}, parameters={config.num_parameters:,}"
-        return f"Model({self.card.name or self.card.source!r}, {sizes}{device})"
+        return f"Model({self.card.name or self.card.source!r}, {sizes})"
 
     def _repr_html_(self) -> str:
         config, card = self.config, self.card
         rows = {
             "description": card.description,
-            "licence": card.licence,
+            "license": card.licence,
             "layers": f"{config.num_layers} of {config.dim}",
             "parameters": f"{config.num_parameters:,}",
-            "device": self.device,
             "source": card.source,
         }
         return html_table(f"Model {card.name or card.source}", {name: value for name, value in rows.items() if value})
 
     @property
     def config(self) -> ModelConfig:
-        return self.network.config
+        return self.checkpoint.config
+
+    @property
+    def card(self) -> Card:
+        return self.checkpoint.card
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        return self.speller.vocabulary
+        return self.checkpoint.vocabulary
 
     @property
-    def device(self) -> torch.device:
-        return next(self.network.parameters()).device
+    def softmax(self) -> Callable[[], Mapping[str, StoredArray]] | None:
+        """Reads the softmax when called."""
+        return self.checkpoint.softmax
 
-    def batch(self, sentences: Sequence[Sequence[str]]) -> Batch:
-        """Sentences as lists of words, ready for the network, on its device."""
-        return Batch.of(sentences, self.speller).to(self.device)
+    @property
+    def mixes(self) -> Mapping[str, NDArray[np.float32]] | None:
+        """The layer mixes of a saved `Elmo`, where there are any."""
+        return self.checkpoint.mixes
 
-    def to(self, device: str | torch.device) -> "Model":
-        """The same model on another device; this one stays where it is."""
-        chosen = choose_device(device)
-        # A copy, because modules are moved in place.
-        return replace(self, network=_moved(copy.deepcopy(self.network), chosen), start=self.start.to(chosen))
+    @cached_property
+    def word_indexer(self) -> WordIndexer:
+        """The ids of words."""
+        checkpoint = self.checkpoint
+        return WordIndexer(
+            checkpoint.config,
+            vocabulary=checkpoint.vocabulary,
+            character_vocabulary=checkpoint.character_vocabulary,
+        )
+
+    @cached_property
+    def start(self) -> State:
+        """One row: the state that every sentence starts from."""
+        start = self.checkpoint.start
+        if self.card.start_state != "warm" or start is None:
+            return State.zeros(self.config)
+        return State(start["h"][:, :, None], start["c"][:, :, None])
+
+    def with_start(self, start: State, made_from: str) -> "Model":
+        """The same model with a warm start state (one row)."""
+        card = replace(self.card, start_state="warm", start_state_from=made_from)
+        arrays = {"h": start.h[:, :, 0], "c": start.c[:, :, 0]}
+        return Model(replace(self.checkpoint, start=arrays, card=card))
+
+    def with_card(self, card: Card) -> "Model":
+        return Model(replace(self.checkpoint, card=card))
+
+    def without_weights(self) -> "Model":
+        """The same model without its tensors, for callers that have packed them."""
+        light = Model(replace(self.checkpoint, tensors={}))
+        if "_fingerprint" in self.__dict__:
+            light.__dict__["_fingerprint"] = self._fingerprint
+        return light
+
+    @property
+    def has_fingerprint(self) -> bool:
+        """Whether `fingerprint` needs no weights: it was computed before."""
+        return "_fingerprint" in self.__dict__
 
     def fingerprint(self) -> str:
-        """A SHA-256 over all that decides the vectors: weights, and a warm start state; the same in any container."""
-        tensors = dict(self.network.state_dict())
+        """A SHA-256 over everything that determines the vectors: shape, weights, start state, text style, vocabulary.
+
+        It is the same in every format that stores all of these.
+        """
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        checkpoint = self.checkpoint
+        settings = {"config": self.config.to_dict(), "text": asdict(self.card.text)}
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+        if self.config.word_dim and checkpoint.vocabulary is not None:
+            digest.update("\n".join(checkpoint.vocabulary.words).encode(errors="surrogatepass"))
+        if checkpoint.character_vocabulary is not None:
+            digest.update(json.dumps(dict(checkpoint.character_vocabulary), sort_keys=True).encode())
+        arrays: dict[str, StoredArray] = dict(checkpoint.tensors)
         if self.card.start_state == "warm":
-            tensors |= {"start.h": self.start.h, "start.c": self.start.c}
-        digest = hashlib.sha256()
-        for name, tensor in sorted(tensors.items()):
-            digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
-            digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+            arrays |= {"start.h": self.start.h, "start.c": self.start.c}
+        for name, array in sorted(arrays.items()):
+            digest.update(f"{name} {tuple(array.shape)}\n".encode())
+            for part in _float_parts(array):
+                digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
-    def checkpoint(self) -> Checkpoint:
-        """The model as plain data, to be written in any format."""
-        warm = self.card.start_state == "warm"
-        return Checkpoint(
-            config=self.config,
-            tensors={name: tensor.detach().float().cpu() for name, tensor in self.network.state_dict().items()},
-            vocabulary=self.vocabulary,
-            character_vocabulary=self.character_vocabulary,
-            start={"h": self.start.h[:, :, 0].cpu(), "c": self.start.c[:, :, 0].cpu()} if warm else None,
-            softmax=self.softmax,
-            mixes=self.mixes,
-            card=self.card,
-        )
+
+def _float_parts(array: StoredArray) -> Iterator[NDArray[np.float32]]:
+    """The array in float32, along its first axis; int8 arrays in parts, so that no second copy of a matrix exists."""
+    if not isinstance(array, Int8Array):
+        yield array
+        return
+    rows = max(1, NUMBERS_AT_ONCE * len(array.values) // max(array.values.size, 1))
+    for first in range(0, len(array.values), rows):
+        part = slice(first, first + rows)
+        yield Int8Array(array.values[part], array.scale[part] if len(array.scale) > 1 else array.scale).dequantize()
 
 
 def load(
@@ -125,18 +165,23 @@ def load(
     weight_file: str | Path | None = None,
     vocabulary: str | Path | None = None,
     token_embeddings: str | Path | None = None,
-    device: str | torch.device | None = None,
 ) -> Model:
-    """Load any ELMo model: a folder, an archive, a file, an address, a known name; or `options_file` and `weight_file`.
+    """Load any ELMo model: a folder, an archive, a file, a URL, a known name; or `options_file` and `weight_file`.
 
-    The format is recognised by itself. `vocabulary` is a file with a word a line, for models that came without theirs;
+    The format is detected. `vocabulary` is a file with one word per line, for models that came without it;
     `token_embeddings` is a file of precomputed word vectors for that vocabulary, which replaces the character encoder.
 
     >>> load("tiny-random").config.dim
     32
     """
-    allow_forked_process()
-    if name == TINY_NAME and options_file is None and weight_file is None:
+    if isinstance(name, Model):
+        raise InputError(
+            f"{name!r} is loaded already; pass it to Embedder(model), Elmo(model) or perplexity(model=...)"
+        )
+    if not isinstance(name, str | Path | None):
+        raise InputError(f"{name!r} is not the name of a model; give a name or a path")
+    # As with every name, a path takes precedence.
+    if name == TINY_NAME and not Path(name).exists() and options_file is None and weight_file is None:
         checkpoint = tiny_checkpoint()
         if vocabulary is not None:
             checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
@@ -149,78 +194,31 @@ def load(
             container = OverlayContainer(container, {"vocab.txt": Path(vocabulary)})
         checkpoint = read_checkpoint(container)
         if checkpoint.card.source == container.where:
-            # What was named says more than where a download lies.
+            # The requested name is more useful than the location of a download.
             checkpoint = replace(checkpoint, card=replace(checkpoint.card, source=location.origin))
     if token_embeddings is not None:
         words = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else checkpoint.vocabulary
         if words is None:
             raise InputError(f"{token_embeddings} needs the vocabulary it was made for: give vocabulary=FILE")
         checkpoint = with_token_embeddings(checkpoint, read_token_embeddings(Path(token_embeddings)), words)
-    return model_of(checkpoint, device=device)
+    model = Model(checkpoint)
+    _ = model.word_indexer  # an error about the vocabulary belongs to loading
+    return model
 
 
 def save(
     model: Model,
     path: str | Path,
     *,
-    format: str = "folder",  # noqa: A002 (the flag's name too)
+    format: str = "folder",  # noqa: A002 (also the name of the option)
     force: bool = False,
 ) -> None:
-    """Write a model: `folder` is Elmore's own format, `hdf5` the one that AllenNLP and bilm-tf read.
+    """Write a model: `folder` is Elmore's format, `hdf5` the one that AllenNLP and bilm-tf read.
 
-    A model that is there already is replaced only with `force=True`; any other folder, never.
+    An existing model is replaced only with `force=True`; any other folder, never.
     """
     check_output(path, force=force)
-    write_checkpoint(model.checkpoint(), Path(path), format=format)
-
-
-def token_embeddings_of(model: Model) -> Tensor:
-    """(words, vector_dim) the context-free vector of every word of the model's vocabulary, in its order."""
-    if model.vocabulary is None:
-        raise InputError("the words to embed are missing: give a vocabulary file with a word a line")
-    with torch.no_grad():
-        parts = [
-            model.network.words(model.speller.spell(model.vocabulary.words[start : start + 1024]).to(model.device))
-            for start in range(0, len(model.vocabulary), 1024)
-        ]
-    return torch.cat(parts).float().cpu()
-
-
-def model_of(checkpoint: Checkpoint, *, device: str | torch.device | None = None) -> Model:
-    """Make a checkpoint into a network, for reading: no gradients unless somebody asks for them."""
-    # Built without memory of its own, so that loading costs one copy of the weights and no random numbers.
-    with torch.device("meta"):
-        network = BiLM(checkpoint.config)
-    network.load_state_dict(checkpoint.float_tensors(), assign=True)
-    network.eval().requires_grad_(requires_grad=False)
-    start = State.zeros(checkpoint.config)
-    if checkpoint.card.start_state == "warm" and checkpoint.start is not None:
-        start = State(checkpoint.start["h"][:, :, None], checkpoint.start["c"][:, :, None])
-    if device is not None:
-        device = choose_device(device)
-        network, start = _moved(network, device), start.to(device)
-    return Model(
-        network=network,
-        speller=Speller(
-            checkpoint.config, vocabulary=checkpoint.vocabulary, character_vocabulary=checkpoint.character_vocabulary
-        ),
-        start=start,
-        card=checkpoint.card,
-        character_vocabulary=checkpoint.character_vocabulary,
-        softmax=None if checkpoint.softmax is None else partial(_dequantized, checkpoint.softmax),
-        mixes=checkpoint.mixes,
-    )
-
-
-def _dequantized(softmax: Callable[[], Mapping[str, StoredTensor]]) -> Mapping[str, Tensor]:
-    return dequantize(softmax())
-
-
-def _moved(network: BiLM, device: torch.device) -> BiLM:
-    try:
-        return network.to(device)
-    except torch.OutOfMemoryError:
-        raise OutOfMemory(f"the model does not fit into the memory of {device}; take another device") from None
+    write_checkpoint(model.checkpoint, Path(path), format=format)
 
 
 def _find_model(

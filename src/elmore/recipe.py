@@ -11,15 +11,17 @@ has no word for nothing, so a model without clips says so with `false`: `cell_cl
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from elmore.errors import InputError, NotFound, error_context, shortened
-from elmore.fields import read_fields
+from elmore.errors import ElmoreError, InputError, NotFound, error_context, shortened
+from elmore.fields import TomlText, read_fields
+from elmore.files.os_errors import reading
 
 R = TypeVar("R")
 
@@ -27,17 +29,17 @@ LARGEST_SEED = 2**32 - 1  # that NumPy takes too
 
 
 def read_recipe(name: str | Path, kind: type[R]) -> R:
-    """Read a recipe of this kind: a TOML file, or the name of one that comes with Elmore.
+    """Read a recipe of this kind: a TOML file, or the name of one that comes with Elmore; a file wins over a name.
 
     >>> from elmore.pretraining.recipe import Recipe
     >>> read_recipe("medium", Recipe).training.batch_size
     512
     """
-    return _read_recipe(name, kind, seen=())
+    return _read_recipe(_find(str(name), kind), str(name), kind, seen=())
 
 
 def override(recipe: R, changes: Mapping[str, Any]) -> R:
-    """A recipe with single fields changed, by names and values as the command line has them, or by plain values.
+    """A recipe with single fields changed, by dotted names. A string is TOML, or the text itself for a text field.
 
     >>> from elmore.pretraining.recipe import Recipe
     >>> override(Recipe(), {"training.batch_size": "64", "model.cell_dim": 512}).training.batch_size
@@ -50,8 +52,8 @@ def override(recipe: R, changes: Mapping[str, Any]) -> R:
         for section in sections:
             table = table.setdefault(section, {})
             if not isinstance(table, dict):
-                raise InputError(f"{section} is {table!r}; it must be a table of fields")
-        table[field] = _toml_value(value) if isinstance(value, str) else value
+                raise InputError(f"{section} is {table}; it must be a table of fields")
+        table[field] = TomlText(value) if isinstance(value, str) else value
     return _merged(type(recipe), values, base=recipe)
 
 
@@ -66,20 +68,46 @@ def recipe_names(kind: type) -> list[str]:
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
 
-def _read_recipe(name: str | Path, kind: type[R], *, seen: tuple[str, ...]) -> R:
-    values = _read_toml(name, kind)
+def _read_recipe(file: Path | Traversable, name: str, kind: type[R], *, seen: tuple[str, ...]) -> R:
+    values = _read_toml(file, name, kind)
     with error_context(name):
         base = values.pop("base", None)
         if base is None:
             return _merged(kind, values)
         if not isinstance(base, str):
             raise InputError(f"base is {base!r}; it must be a recipe's name, or a file")
-        # Beside the file that names it, as anybody would look for it.
-        nearby = Path(name).parent / base
-        start = str(nearby) if nearby.is_file() else base
-        if start in (*seen, str(name)):
+        start = _find_base(base, kind, file)
+        if str(start) in (*seen, str(file)):
             raise InputError(f"it starts from {base}, which starts from it")
-        return _merged(kind, values, base=_read_recipe(start, kind, seen=(*seen, str(name))))
+        return _merged(kind, values, base=_read_recipe(start, base, kind, seen=(*seen, str(file))))
+
+
+def _find(name: str, kind: type) -> Path | Traversable:
+    """The file of a recipe. A file wins over the name of a recipe that comes with Elmore, as with models."""
+    with _named(name, kind):
+        if Path(name).is_file():
+            return Path(name)
+        shipped = _shipped(kind) / f"{name}.toml"
+        return shipped if name == Path(name).name and shipped.is_file() else Path(name)
+
+
+def _find_base(base: str, kind: type, file: Path | Traversable) -> Path | Traversable:
+    """The file of a base: in the folder of the recipe that names it, or as `_find` finds it."""
+    if not isinstance(file, Path) or file.is_relative_to(str(_shipped(kind))):
+        return _shipped(kind) / f"{base}.toml"
+    with _named(base, kind):
+        nearby = file.parent / base
+        return nearby if nearby.is_file() else _find(base, kind)
+
+
+@contextmanager
+def _named(name: str, kind: type) -> Iterator[None]:
+    """Raise NotFound with the names of recipes if a file cannot be read."""
+    try:
+        with reading(name):
+            yield
+    except ElmoreError as error:
+        raise NotFound(f"{error}; recipes that come with Elmore: {', '.join(recipe_names(kind))}") from None
 
 
 def _merged(kind: type[R], values: Mapping[str, Any], *, base: R | None = None) -> R:
@@ -94,24 +122,11 @@ def _shipped(kind: type) -> Traversable:
     return resources.files("elmore") / "recipes" / str(getattr(kind, "shipped_in", ""))
 
 
-def _read_toml(name: str | Path, kind: type) -> dict[str, Any]:
-    shipped = _shipped(kind) / f"{name}.toml"
-    try:
-        content = shipped.read_bytes() if "/" not in str(name) and shipped.is_file() else Path(name).read_bytes()
-    except OSError as error:
-        raise NotFound(
-            f"{name}: {error.strerror}; recipes that come with Elmore: {', '.join(recipe_names(kind))}"
-        ) from None
+def _read_toml(file: Path | Traversable, name: str, kind: type) -> dict[str, Any]:
+    with _named(name, kind):
+        content = file.read_bytes()
     with error_context(name):
         try:
             return tomllib.loads(content.decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # also of numbers and nestings that Python does not read
             raise InputError(f"not TOML: {error}") from None
-
-
-def _toml_value(text: str) -> Any:
-    """A word of the command line as TOML has it; what is not TOML is a string."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

@@ -5,11 +5,10 @@ machine.
 """
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
-from elmore.formats import Card, Checkpoint
+from elmore.formats import Card, Checkpoint, StoredArray
+from elmore.text.style import TOKENIZER_VERSION, TextStyle
 
 NAME = "tiny-random"
 
@@ -28,18 +27,19 @@ def tiny_checkpoint() -> Checkpoint:
         licence="Apache-2.0",
         source="written by elmore itself",
         format="built in",
+        text=TextStyle(tokenizer_version=TOKENIZER_VERSION),
     )
     # Above 1, so that context visibly moves the vectors.
     return Checkpoint(config=CONFIG, tensors=random_tensors(CONFIG, seed=2018, gain=1.5), card=card)
 
 
-def random_tensors(config: ModelConfig, *, seed: int, gain: float) -> dict[str, Tensor]:
+def random_tensors(config: ModelConfig, *, seed: int, gain: float) -> dict[str, StoredArray]:
     """All tensors of a model of this shape; with a gain of about 1 a signal stays alive through a layer."""
     # RandomState, because its stream is frozen for good; newer generators may change between versions of NumPy.
     random = np.random.RandomState(seed)
-    tensors = {}
+    tensors: dict[str, StoredArray] = {}
     for name, shape in tensor_shapes(config).items():
         fan_in = np.prod(shape[1:-1]) if len(shape) > 2 else shape[-1]
         scale = 1.0 if name == "words.characters" else gain / np.sqrt(fan_in)
-        tensors[name] = torch.from_numpy(random.normal(scale=scale, size=shape).astype(np.float32))
+        tensors[name] = random.normal(scale=scale, size=shape).astype(np.float32)
     return tensors

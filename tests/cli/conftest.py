@@ -1,6 +1,7 @@
 """The program, run inside the test's own process."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
@@ -17,7 +18,7 @@ class Ended(NamedTuple):
 
 
 @pytest.fixture
-def elmore(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+def elmore(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ended]]:
     """`elmore("info", "tiny-random")` gives the exit code and what was printed."""
 
     def run(*arguments: object) -> Ended:
@@ -26,4 +27,6 @@ def elmore(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
             main([str(argument) for argument in arguments])
         return Ended(end.value.code or 0, *capsys.readouterr())
 
-    return run
+    level = logging.getLogger("elmore").level
+    yield run
+    logging.getLogger("elmore").setLevel(level)  # -q raises it

@@ -38,6 +38,12 @@ def test_ensembles_have_rows_of_their_own(elmore, data, tmp_path):
     assert "with ELMo, ensemble of 2: test " in ended.err
 
 
+def test_compare_rejects_layer_that_is_no_plain_number(elmore, data, tmp_path):
+    ended = elmore(*words(data, tmp_path / "comparison", "--layers", "²"))
+    assert ended.code == 1
+    assert "layers is '²'; it must be all, average, last, or the number of a layer" in ended.err
+
+
 def test_a_list_that_is_none_is_wrong_usage(elmore, data, tmp_path):
     ended = elmore(*words(data, tmp_path / "comparison", "--lambda", "1,small"))
     assert ended.code == 2

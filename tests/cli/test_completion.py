@@ -20,29 +20,29 @@ def completed(elmore, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def test_verbs_are_completed(completed) -> None:
+def test_completion_offers_commands(completed) -> None:
     assert completed("elmore e") == ["embed", "export", "evaluate"]
     assert completed("elmore pr") == ["prepare", "pretrain", "predict"]
 
 
-def test_options_are_completed(completed) -> None:
+def test_completion_offers_options(completed) -> None:
     assert completed("elmore embed --lay") == ["--layers", "--layout"]
 
 
-def test_choices_are_completed(completed) -> None:
+def test_completion_offers_choices(completed) -> None:
     assert completed("elmore convert --format f") == ["folder", "folder-int8"]
 
 
-def test_names_of_models_are_completed(completed) -> None:
+def test_completion_offers_names_of_models(completed) -> None:
     assert completed("elmore surprisal --model elm") == ["elmore-en"]
     assert completed("elmore info efml-d") == ["efml-da", "efml-de"]
 
 
-def test_names_of_recipes_are_completed(completed) -> None:
+def test_completion_offers_names_of_recipes(completed) -> None:
     assert completed("elmore pretrain --recipe m") == ["medium"]
 
 
-def test_where_a_file_is_due_the_shell_completes_files(elmore, completed) -> None:
+def test_completion_leaves_files_to_the_shell(elmore, completed) -> None:
     lines = ("elmore embed cor", "elmore surprisal cor", "elmore info ./mod", "elmore prepare cor")
     for line in (*lines, "elmore train ner --recipe my", "elmore compare ner --recipe my"):
         assert completed(line) == [line.split()[-1]]
@@ -51,16 +51,16 @@ def test_where_a_file_is_due_the_shell_completes_files(elmore, completed) -> Non
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_asks_the_program(elmore, shell: str) -> None:
+def test_completion_script_calls_the_program(elmore, shell: str) -> None:
     ended = elmore("completion", shell)
     assert ended.code == 0
     assert f"_ELMORE_COMPLETE={shell}_complete" in ended.out
 
 
-def test_bash_accepts_its_script(elmore) -> None:
+def test_completion_script_is_valid_bash(elmore) -> None:
     script = elmore("completion", "bash").out
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False, timeout=120).returncode == 0
 
 
-def test_another_shell_is_wrong_usage(elmore) -> None:
+def test_completion_for_another_shell_is_wrong_usage(elmore) -> None:
     assert elmore("completion", "tcsh").code == 2

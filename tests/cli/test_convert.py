@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from elmore import Embedder, load
+from elmore.text.style import TextStyle
 
 MODELS = [
     "allennlp",
@@ -31,7 +32,7 @@ NOT_IN_HDF5 = ("elmoformanylangs", "variants/unidirectional")
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_becomes_a_folder_with_the_same_weights(elmore, fixtures: Path, tmp_path: Path, model: str) -> None:
+def test_convert_preserves_weights_of_every_model(elmore, fixtures: Path, tmp_path: Path, model: str) -> None:
     ended = elmore("convert", fixtures / model, "-o", tmp_path / "out")
     assert ended == (0, "", f"wrote {tmp_path / 'out'}\n")
     assert load(tmp_path / "out").fingerprint() == load(fixtures / model).fingerprint()
@@ -41,7 +42,7 @@ def test_every_model_becomes_a_folder_with_the_same_weights(elmore, fixtures: Pa
 
 @pytest.mark.filterwarnings("default")  # a softmax, or a task's mixes, are left out with a word
 @pytest.mark.parametrize("model", [model for model in MODELS if not model.startswith(NOT_IN_HDF5)])
-def test_hdf5_gives_the_same_vectors(elmore, fixtures: Path, tmp_path: Path, model: str) -> None:
+def test_convert_to_hdf5_preserves_vectors(elmore, fixtures: Path, tmp_path: Path, model: str) -> None:
     assert elmore("convert", fixtures / model, "-o", tmp_path / "out", "--format", "hdf5").code == 0
     assert {"options.json", "weights.hdf5"} <= {path.name for path in (tmp_path / "out").iterdir()}
     sentence = [["The", "cat", "Déjà", "<UNK>"]]
@@ -53,7 +54,7 @@ def test_hdf5_gives_the_same_vectors(elmore, fixtures: Path, tmp_path: Path, mod
 
 
 @pytest.mark.filterwarnings("default")
-def test_what_hdf5_has_no_place_for_is_named(elmore, fixtures: Path, tmp_path: Path) -> None:
+def test_convert_to_hdf5_names_what_it_omits(elmore, fixtures: Path, tmp_path: Path) -> None:
     ended = elmore("convert", fixtures / "bilm-tf-checkpoint", "-o", tmp_path / "out", "--format", "hdf5")
     assert "elmore: warning:" in ended.err
     assert "the softmax" in ended.err
@@ -66,7 +67,7 @@ def test_what_hdf5_has_no_place_for_is_named(elmore, fixtures: Path, tmp_path: P
         ("variants/unidirectional", "a single direction"),
     ],
 )
-def test_what_hdf5_cannot_say_is_refused_in_one_line(elmore, fixtures: Path, tmp_path: Path, model, unsaid) -> None:
+def test_convert_to_hdf5_rejects_inexpressible_models(elmore, fixtures: Path, tmp_path: Path, model, unsaid) -> None:
     ended = elmore("convert", fixtures / model, "-o", tmp_path / "out", "--format", "hdf5")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
     assert "options.json and weights.hdf5 cannot say" in ended.err
@@ -75,7 +76,7 @@ def test_what_hdf5_cannot_say_is_refused_in_one_line(elmore, fixtures: Path, tmp
 
 
 @pytest.mark.parametrize("form", ["folder", "token-embeddings"])
-def test_what_is_there_is_replaced_only_when_told_to(elmore, fixtures: Path, tmp_path: Path, form: str) -> None:
+def test_convert_replaces_files_only_with_force(elmore, fixtures: Path, tmp_path: Path, form: str) -> None:
     out, vocabulary = tmp_path / "out", fixtures / "allennlp" / "vocab_test.txt"
     command = ("convert", "tiny-random", "-o", out, "--format", form, "--vocabulary", vocabulary)
     assert elmore(*command).code == 0
@@ -85,21 +86,21 @@ def test_what_is_there_is_replaced_only_when_told_to(elmore, fixtures: Path, tmp
     assert elmore(*command, "--force").code == 0
 
 
-def test_a_model_is_not_written_over_itself(elmore, tmp_path: Path) -> None:
+def test_convert_does_not_overwrite_its_model(elmore, tmp_path: Path) -> None:
     elmore("convert", "tiny-random", "-o", tmp_path / "model")
     ended = elmore("convert", tmp_path / "model", "-o", tmp_path / "model", "--force")
     assert ended.code == 1
     assert ended.err.startswith(f"elmore: {tmp_path / 'model'}: is an input, and would be replaced")
 
 
-def test_a_pair_of_files_can_be_converted(elmore, fixtures: Path, tmp_path: Path) -> None:
+def test_convert_reads_a_pair_of_files(elmore, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "allennlp"
     pair = ("--options-file", folder / "options.json", "--weight-file", folder / "lm_weights.hdf5")
     assert elmore("convert", *pair, "-o", tmp_path / "out").code == 0
     assert load(tmp_path / "out").fingerprint() == load(folder).fingerprint()
 
 
-def test_a_warm_start_is_stored_and_used(elmore, tmp_path: Path, tiny: Embedder) -> None:
+def test_convert_warm_stores_a_start_state(elmore, tmp_path: Path, tiny: Embedder) -> None:
     text = tmp_path / "text.txt"
     text.write_text("I took a bow. He had a bow and arrow.\n")
     assert elmore("convert", "tiny-random", "-o", tmp_path / "warm", "--warm", text).code == 0
@@ -114,12 +115,12 @@ def test_a_warm_start_is_stored_and_used(elmore, tmp_path: Path, tiny: Embedder)
     np.testing.assert_allclose(warm.encode([["a"], sentence])[1], warm.encode([sentence])[0], atol=1e-6)
 
 
-def test_the_card_says_what_it_was_told_of_the_text(elmore, tmp_path: Path) -> None:
+def test_convert_writes_text_options_to_the_card(elmore, tmp_path: Path) -> None:
     told = ("--tokenizer", "whitespace", "--language", "de", "--lowercase", "--escape")
     elmore("convert", "tiny-random", "-o", tmp_path / "one", *told)
     expected = {
         "tokenizer": "whitespace",
-        "tokenizer_version": 1,
+        "tokenizer_version": 2,
         "language": "de",
         "lowercase": True,
         "escape": True,
@@ -130,7 +131,29 @@ def test_the_card_says_what_it_was_told_of_the_text(elmore, tmp_path: Path) -> N
     assert json.loads((tmp_path / "two" / "card.json").read_text())["text"] == expected
 
 
-def test_the_card_says_what_a_file_tells_of_the_model(elmore, tmp_path: Path) -> None:
+def test_convert_to_hdf5_preserves_the_text_style(elmore, tmp_path: Path) -> None:
+    style = ("--tokenizer-version", 2, "--language", "el", "--lowercase")
+    assert elmore("convert", "tiny-random", "-o", tmp_path / "pair", "--format", "hdf5", *style).code == 0
+    assert elmore("convert", tmp_path / "pair", "-o", tmp_path / "back").code == 0
+    expected = TextStyle(tokenizer_version=2, language="el", lowercase=True)
+    options, weights = tmp_path / "pair" / "options.json", tmp_path / "pair" / "weights.hdf5"
+    models = [load(tmp_path / "pair"), load(options), load(weights), load(options_file=options, weight_file=weights)]
+    assert [model.card.text for model in [*models, load(tmp_path / "back")]] == [expected] * 5
+    assert "tokenizer    moses version 2, el, lower case" in elmore("info", weights).out
+
+
+def test_convert_to_token_embeddings_rejects_card_options(elmore, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n")
+    command = ("convert", "tiny-random", "-o", tmp_path / "t.hdf5", "--format", "token-embeddings")
+    ended = elmore(*command, "--vocabulary", tmp_path / "vocab.txt", "--language", "el", "--no-escape")
+    assert ended == (
+        1,
+        "",
+        "elmore: a file of token embeddings has no place for --language and --escape; leave them out\n",
+    )
+
+
+def test_convert_card_copies_fields_of_a_file(elmore, tmp_path: Path) -> None:
     (tmp_path / "card.toml").write_text('licence = "CC0"\ndescription = "Mine."\n[letters]\nyears = [1790, 1840]\n')
     assert elmore("convert", "tiny-random", "-o", tmp_path / "out", "--card", tmp_path / "card.toml").code == 0
     card = json.loads((tmp_path / "out" / "card.json").read_text())
@@ -138,7 +161,7 @@ def test_the_card_says_what_a_file_tells_of_the_model(elmore, tmp_path: Path) ->
     assert card["extra"]["letters"] == {"years": [1790, 1840]}
 
 
-def test_word_vectors_are_written_as_bilm_tf_dumps_them(elmore, fixtures: Path, tmp_path: Path) -> None:
+def test_convert_to_token_embeddings_equals_bilm_tf(elmore, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "allennlp"
     vocabulary = ("--vocabulary", folder / "vocab_test.txt")
     ended = elmore("convert", folder, "-o", tmp_path / "t.hdf5", "--format", "token-embeddings", *vocabulary)
@@ -147,7 +170,7 @@ def test_word_vectors_are_written_as_bilm_tf_dumps_them(elmore, fixtures: Path, 
         np.testing.assert_allclose(ours["embedding"][...], theirs["embedding"][...], atol=5e-6, rtol=0)
 
 
-def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -> None:
+def test_convert_to_token_embeddings_reads_vocabulary_file(elmore, tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nbow\n")
     arguments = ("convert", "tiny-random", "-o", tmp_path / "t.hdf5", "--format", "token-embeddings")
     ended = elmore(*arguments)
@@ -162,8 +185,8 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
     [
         (["--warm", "none.txt"], "none.txt: no such file"),
         (["--device", "cpu"], "--device is for --warm and --format token-embeddings"),
-        (["--warm", "empty.txt"], "empty.txt holds no sentence to warm up on"),
-        (["--language", "Deutsch"], "the language is to be an ISO code"),
+        (["--warm", "empty.txt"], "empty.txt contains no sentence"),
+        (["--language", "Deutsch"], "language is 'Deutsch'; it must be an ISO code"),
         (["--card", "none.toml"], "none.toml: No such file"),
         (["--card", "empty.txt", "-o", "full"], "full"),
         (["--card", "broken.toml"], "broken.toml: not TOML: "),
@@ -176,7 +199,7 @@ def test_words_for_the_built_in_model_come_from_a_file(elmore, tmp_path: Path) -
         (["-o", "none/out"], "none/out: the folder"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(elmore, tmp_path: Path, monkeypatch, options, complaint: str) -> None:
+def test_convert_prints_errors_in_one_line(elmore, tmp_path: Path, monkeypatch, options, complaint: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").touch()
     files = {"broken": "licence", "typed": "licence = 3", "dated": "[a]\nmade = 1979-05-27", "endless": "x = inf"}
@@ -191,7 +214,7 @@ def test_a_mistake_is_told_in_one_line(elmore, tmp_path: Path, monkeypatch, opti
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_model_is_not_written_over_the_files_it_is_read_from(elmore, tmp_path: Path) -> None:
+def test_convert_does_not_overwrite_its_input_files(elmore, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     elmore("convert", "tiny-random", "-o", folder, "--format", "hdf5")
     pair = ("--options-file", folder / "options.json", "--weight-file", folder / "weights.hdf5")

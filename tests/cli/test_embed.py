@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from elmore import Embedder, open_vectors
-from elmore.embedding import job
+from elmore.embedding import embed_file
 
 TEXT = "I took a bow. He was wielding a bow and arrow.\n\nI took a bow.\n"
 SENTENCES = [
@@ -59,7 +59,7 @@ def test_it_says_in_one_line_what_it_wrote(elmore, text: Path) -> None:
     assert elmore(*arguments) == (0, "", "wrote vectors.h5: 3 sentences, 18 words\n")
     assert elmore(*arguments, "-q") == (0, "", "")
     more = elmore(*arguments, "-v")
-    assert "model: tiny-random, 36,936 parameters, on cpu\n" in more.err
+    assert "model: tiny-random, 36,936 parameters\n" in more.err
     assert len(more.err.splitlines()) == 3
 
 
@@ -205,6 +205,25 @@ def test_several_files_folders_and_patterns_are_one_text(elmore, tmp_path: Path,
         assert vectors.meta["job"]["input"] == ["a.txt", "b.txt", "c.conllu"]
 
 
+def test_embed_takes_a_token_style_for_a_folder_of_treebanks(elmore, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("treebank").mkdir()
+    Path("treebank/a.conllu").write_text(CONLLU)
+    ended = elmore("embed", "treebank", "--token-style", "ud", "-o", "v.npz", "-m", "tiny-random")
+    assert (ended.code, ended.err) == (0, "wrote v.npz: 1 sentence, 2 words\n")
+
+
+@pytest.mark.filterwarnings("default")
+def test_embed_warns_once_about_skipped_files(elmore, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("books").mkdir()
+    Path("books/a.txt").write_text("One.")
+    Path("books/cover.png").write_bytes(b"")
+    ended = elmore("embed", "books", "-o", "v.npz", "-m", "tiny-random")
+    warning = "elmore: warning: some of the input is skipped: 1 skipped file\n"
+    assert ended.err == f"{warning}wrote v.npz: 1 sentence, 2 words\n"
+
+
 def test_nothing_is_overwritten_by_surprise(elmore, text: Path) -> None:
     Path("v.h5").write_text("years of work")
     arguments = ("embed", "text.txt", "-o", "v.h5", "-m", "tiny-random")
@@ -265,11 +284,21 @@ def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(elmore, text: P
         (["empty"], "empty: holds no text"),
         (["*.none"], "*.none: matches no file"),
         (["a.conllu", "--tokenized"], "a.conllu: by its name it is conllu"),
+        (["treebank", "--tokenized"], "treebank/a.conllu: by its name it is conllu"),
+        (["treeb*", "--tokenized"], "treebank/a.conllu: by its name it is conllu"),
+        (["text.txt", "treebank", "--token-style", "ud"], "text.txt: is read as text, and a token style is for"),
+        (["text.txt", "--token-style", "penn"], "text.txt: is read as text, and a token style is for"),
+        (["text.txt", "--token-style", "penn", "--input-format", "fasta"], "text.txt: is read as fasta, and a token"),
     ],
 )
-def test_wrong_input_is_refused_before_a_model_is_loaded(elmore, text: Path, monkeypatch, arguments, complaint) -> None:
+def test_embed_rejects_wrong_input_before_it_loads_a_model(
+    elmore, text: Path, monkeypatch, arguments, complaint
+) -> None:
     monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
     Path("empty").mkdir()
+    Path("treebank").mkdir()
+    for path in ("a.conllu", "treebank/a.conllu"):
+        Path(path).write_text(CONLLU)
     ended = elmore("embed", *arguments, "-o", "v.h5", "-m", "tiny-random")
     assert (ended.code, ended.err.startswith(f"elmore: {complaint}")) == (1, True)
 
@@ -301,7 +330,7 @@ class TestStopped:
         Path("big.txt").write_text("".join(f"Sentence {n} has its words .\n" for n in range(400)))
 
         def run(*options: str, after: int):
-            read = job.read_sentences
+            read = embed_file.read_sentences
 
             def stopping(*arguments, **named):
                 for number, sentence in read(*arguments, **named):
@@ -310,7 +339,7 @@ class TestStopped:
                     yield number, sentence
 
             with monkeypatch.context() as patch:
-                patch.setattr(job, "read_sentences", stopping)
+                patch.setattr(embed_file, "read_sentences", stopping)
                 return elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS, *options)
 
         return run
@@ -319,7 +348,7 @@ class TestStopped:
         elmore("embed", "big.txt", "-o", "whole.npz", *self.OPTIONS)
         first = stopped(after=350)
         assert first.code == 130
-        assert first.err == "stopped; the same command goes on from where it was\n"
+        assert first.err == "stopped; the same command resumes the work\n"
         assert not Path("v.npz").exists()
         second = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS)
         done = int(second.err.split("(")[1].split()[0])
@@ -329,13 +358,13 @@ class TestStopped:
         assert not Path("v.npz.partial").exists()
 
     def test_before_the_first_sentence_nothing_is_kept(self, stopped) -> None:
-        assert stopped(after=0) == (130, "", "stopped; nothing was kept\n")
+        assert stopped(after=0) == (130, "", "stopped; nothing was saved\n")
         assert not Path("v.npz.partial").exists()
 
     def test_what_cannot_be_gone_on_with_is_not_kept(self, stopped) -> None:
         ended = stopped("--state", "carry", "--batch-size", "2", after=350)
         said = "the state is carried from sentence to sentence, so that a stopped job has to start over\n"
-        assert ended.err == f"{said}stopped; nothing was kept\n"
+        assert ended.err == f"{said}stopped; nothing was saved\n"
         assert not Path("v.npz.partial").exists()
 
     def test_another_job_is_refused_with_what_differs_and_can_start_over(self, elmore, stopped) -> None:
@@ -371,6 +400,6 @@ class TestStopped:
         with subprocess.Popen([sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout.readline() == b"held\n"
             ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS)
-            assert (ended.code, "another process is at work on it" in ended.err) == (1, True)
+            assert (ended.code, "another process is working on it" in ended.err) == (1, True)
             other.communicate(b"\n", timeout=60)
         assert elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS).code == 0

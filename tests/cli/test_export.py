@@ -10,7 +10,7 @@ import pytest
 from elmore import Embedder
 
 
-def test_the_file_gives_the_models_vectors(elmore, tmp_path: Path, tiny: Embedder) -> None:
+def test_export_writes_the_models_vectors(elmore, tmp_path: Path, tiny: Embedder) -> None:
     path = tmp_path / "model.onnx"
     assert elmore("export", "tiny-random", "-o", path) == (0, "", f"wrote {path}\n")
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -22,13 +22,13 @@ def test_the_file_gives_the_models_vectors(elmore, tmp_path: Path, tiny: Embedde
     np.testing.assert_allclose(layers[:, 0], tiny.encode([words], layers="all")[0], rtol=1e-5, atol=1e-5)
 
 
-def test_any_model_that_loads_is_exported(elmore, fixtures: Path, tmp_path: Path) -> None:
+def test_export_accepts_any_model(elmore, fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "allennlp"
     pair = ("--options-file", folder / "options.json", "--weight-file", folder / "lm_weights.hdf5")
     assert elmore("export", *pair, "-o", tmp_path / "model.onnx").code == 0
 
 
-def test_what_is_there_is_replaced_only_when_told_to(elmore, tmp_path: Path) -> None:
+def test_export_replaces_a_file_only_with_force(elmore, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_text("years of work")
     ended = elmore("export", "tiny-random", "-o", path)
@@ -38,7 +38,7 @@ def test_what_is_there_is_replaced_only_when_told_to(elmore, tmp_path: Path) -> 
     assert elmore("export", "tiny-random", "-o", path, "--force").code == 0
 
 
-def test_an_input_is_never_replaced(elmore, tmp_path: Path) -> None:
+def test_export_never_replaces_an_input(elmore, tmp_path: Path) -> None:
     vocabulary = tmp_path / "words.onnx"
     vocabulary.write_text("<S>\n</S>\n<UNK>\n")
     ended = elmore("export", "tiny-random", "--vocabulary", vocabulary, "-o", vocabulary, "--force")
@@ -54,16 +54,16 @@ def test_an_input_is_never_replaced(elmore, tmp_path: Path) -> None:
         ("missing/model.onnx", "does not exist; make it first"),
     ],
 )
-def test_where_it_cannot_be_written_is_said_in_one_line(elmore, tmp_path: Path, name: str, said: str) -> None:
+def test_export_names_a_path_that_cannot_be_written(elmore, tmp_path: Path, name: str, said: str) -> None:
     ended = elmore("export", "tiny-random", "-o", tmp_path / name)
     assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
     assert said in ended.err
     assert not list(tmp_path.iterdir())
 
 
-def test_without_the_library_its_extra_is_named(elmore, tmp_path: Path, monkeypatch) -> None:
+def test_export_without_onnx_names_the_extra(elmore, tmp_path: Path, monkeypatch) -> None:
     for name in [name for name in sys.modules if name.startswith("elmore.integrations.onnx")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "onnx", None)
     ended = elmore("export", "tiny-random", "-o", tmp_path / "model.onnx")
-    assert ended == (1, "", "elmore: an export to ONNX needs onnx. Install it with: pip install 'elmore[onnx]'\n")
+    assert ended == (1, "", "elmore: an export to ONNX requires onnx. Install it with: pip install 'elmore[onnx]'\n")

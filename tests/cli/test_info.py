@@ -1,22 +1,22 @@
 """`elmore info`: what a model is, for people and for programs."""
 
 import json
-import platform
 from pathlib import Path
 
 import pytest
 import torch
 
 from elmore import load
-from elmore.kernels.native_library import Number, native_library, native_obstacle
-from elmore.kernels.selection import describe_kernels, describe_native_kernels
+from elmore.engine.native_library import native_library
+from elmore.engine.open_engine import describe_engines
+from elmore.engine.threads import get_threads
 
 
 def facts(text: str) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in text.replace("vector size", "size").splitlines())
 
 
-def test_it_tells_sizes_layers_format_checksum_and_tokeniser(elmore) -> None:
+def test_info_prints_sizes_layers_checksum_and_tokenizer(elmore) -> None:
     ended = elmore("info", "tiny-random")
     assert (ended.code, ended.err) == (0, "")
     told = facts(ended.out.replace("start state", "start"))
@@ -26,18 +26,18 @@ def test_it_tells_sizes_layers_format_checksum_and_tokeniser(elmore) -> None:
     assert told["size"] == "32 (two directions of 16)"
     assert told["LSTM"] == "48 cells clipped at 3, projected to 16 clipped at 3, with skip connections"
     assert told["reads"] == "bytes, up to 48 a word; filters (number x width) 8 x 1, 16 x 2, 24 x 3; 1 highway"
-    assert told["tokenizer"] == "moses, en"
+    assert told["tokenizer"] == "moses version 2, en"
     assert told["start"] == "zeros"
     assert told["sha256"] == load("tiny-random").fingerprint()
 
 
-def test_json_holds_every_detail_under_the_names_the_code_uses(elmore) -> None:
+def test_info_json_has_every_field_of_config_and_card(elmore) -> None:
     told = json.loads(elmore("info", "tiny-random", "--json").out)
     model = load("tiny-random")
     assert told["config"] == json.loads(json.dumps(model.config.to_dict()))
     assert told["card"]["text"] == {
         "tokenizer": "moses",
-        "tokenizer_version": 1,
+        "tokenizer_version": 2,
         "language": "en",
         "lowercase": False,
         "escape": False,
@@ -63,75 +63,50 @@ def test_json_holds_every_detail_under_the_names_the_code_uses(elmore) -> None:
         ("variants/unidirectional", ["vector size 8 (forward only)"]),
     ],
 )
-def test_every_format_is_recognised_and_described(elmore, fixtures: Path, model: str, expected: list[str]) -> None:
+def test_info_describes_every_format(elmore, fixtures: Path, model: str, expected: list[str]) -> None:
     ended = elmore("info", fixtures / model)
     assert ended.code == 0
     told = " ".join(ended.out.split())
     assert [words for words in expected if words not in told] == []
 
 
-def test_a_pair_is_described_by_its_two_files(elmore, fixtures: Path) -> None:
+def test_info_describes_a_pair_of_files(elmore, fixtures: Path) -> None:
     folder = fixtures / "allennlp"
     ended = elmore("info", "--options-file", folder / "options.json", "--weight-file", folder / "lm_weights.hdf5")
     assert load(folder).fingerprint() in ended.out
 
 
-def test_the_machine_is_described_on_request(elmore) -> None:
-    ended = elmore("info", "--system")
-    assert {"elmore", "python", "torch", "threads", "devices", "kernels"} <= facts(ended.out).keys()
-    reading, training = ("reference", "cpu") if native_obstacle(Number.FLOAT32) else ("native", "native-training")
-    assert facts(ended.out)["kernels"].startswith(f"on cpu {reading} for reading, {training} for training in float32")
-    told = json.loads(elmore("info", "--system", "--json").out)
-    assert told["threads"] >= 1
-    assert told["kernels"]["cpu"] == describe_kernels(torch.device("cpu"))
-    assert told["native kernels"] == describe_native_kernels()
+def test_info_system_describes_this_machine(elmore) -> None:
+    found = json.loads(elmore("info", "--system", "--json").out)
+    assert {"elmore", "python", "torch", "threads", "devices", "cpu engine", "native", "numpy"} <= found.keys()
+    lines = elmore("info", "--system").out.splitlines()
+    for name, fact in found.items():
+        assert any(line.startswith(name) and line.endswith(str(fact)) for line in lines)
+    assert found["threads"] == get_threads()
+    assert {name: found[name] for name in describe_engines()} == describe_engines()
 
 
-def test_without_native_kernels_it_says_how_to_get_them(elmore, monkeypatch) -> None:
-    monkeypatch.setattr("elmore.kernels.native_library.LIBRARY", Path("nowhere.so"))
+def test_info_system_without_native_library_names_the_reason(elmore, monkeypatch) -> None:
+    monkeypatch.setattr("elmore.engine.native_library.LIBRARY", Path("nowhere.so"))
     native_library.cache_clear()
     try:
-        assert "not built; install a C++ compiler" in elmore("info", "--system").out
-        assert "on cpu reference for reading" in elmore("info", "--system").out
+        found = json.loads(elmore("info", "--system", "--json").out)
+        assert "not built; install a C++ compiler" in found["native"]
+        assert found["cpu engine"] == "numpy"
     finally:
         native_library.cache_clear()
 
 
-def test_where_native_kernels_are_not_built_for_nobody_is_sent_for_a_compiler(elmore, monkeypatch) -> None:
-    monkeypatch.setattr("elmore.kernels.native_library.LIBRARY", Path("nowhere.so"))
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    native_library.cache_clear()
-    try:
-        out = elmore("info", "--system").out
-        assert "there are none for aarch64 on Linux, but for x86_64 on Linux only" in " ".join(out.split())
-        assert "compiler" not in out
-        assert "on cpu reference for reading" in out
-    finally:
-        native_library.cache_clear()
-
-
-def test_every_device_that_can_be_used_is_listed_with_its_kernels(elmore, monkeypatch) -> None:
+def test_info_system_lists_gpus(elmore, monkeypatch) -> None:
+    monkeypatch.setattr("elmore.engine.devices.may_have_gpu", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Card {device.index}")
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    monkeypatch.setattr("elmore.kernels.selection.importlib.util.find_spec", lambda _: None)
-    told = json.loads(elmore("info", "--system", "--json").out)
-    assert told["devices"] == "cpu, cuda:0 Card 0, cuda:1 Card 1, mps"
-    assert list(told["kernels"]) == ["cpu", "cuda", "mps"]
-    # Without Triton a GPU trains by the same kernels as any other device.
-    assert (
-        told["kernels"]["cuda"]
-        == told["kernels"]["mps"]
-        == {
-            "reading": "reference",
-            "training in float32": "torch",
-            "training in bfloat16": "torch",
-        }
-    )
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card of {device}")
+    found = json.loads(elmore("info", "--system", "--json").out)
+    assert found["devices"].startswith("cpu, cuda:0 (card of cuda:0), cuda:1 (card of cuda:1)")
 
 
-def test_without_a_name_it_tells_of_the_model_inside(elmore) -> None:
+def test_info_without_name_describes_the_default_model(elmore) -> None:
     ended = elmore("info")
     assert ended.code == 0
     assert ended.out.startswith("name         elmore-en\n")

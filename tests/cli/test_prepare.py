@@ -1,6 +1,7 @@
 """`elmore prepare` hands the user's wishes on, tells what came of them, and ends with the right code."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import elmore
 from elmore.cli.app import program
 from elmore.corpus import prepare as preparing
 from elmore.corpus.corpus import Corpus
-from elmore.errors import InputError
+from elmore.errors import ElmoreError, InputError
+from elmore.model import load, save
 from elmore.text.vocabulary import Vocabulary
 
 
@@ -25,7 +27,7 @@ def run(*arguments: object):
     return CliRunner().invoke(program, ["prepare", *map(str, arguments)])
 
 
-def test_every_option_reaches_the_work(text, tmp_path):
+def test_prepare_passes_every_option_on(text, tmp_path):
     out = tmp_path / "out"
     options = (
         "--tokenized --vocabulary-size 5 --workers 1 --heldout 0.4 --language de --lowercase --seed 3 --errors replace"
@@ -39,7 +41,7 @@ def test_every_option_reaches_the_work(text, tmp_path):
     assert (corpus.manifest.seed, corpus.manifest.heldout_share) == (3, 0.4)
 
 
-def test_hard_wrapped_text_can_be_told(tmp_path):
+def test_prepare_paragraphs_option_joins_wrapped_lines(tmp_path):
     (tmp_path / "text.txt").write_text("one two\nthree\n\nfour\n\n\nfive\n")
     for how, documents in (("line", 3), ("blank-line", 2)):
         result = run(tmp_path / "text.txt", "-o", tmp_path / how, "--paragraphs", how, "--heldout", 0)
@@ -47,7 +49,7 @@ def test_hard_wrapped_text_can_be_told(tmp_path):
         assert Corpus.open(tmp_path / how).manifest.parts["train"].documents == documents
 
 
-def test_it_tells_what_was_written_and_what_was_left_out(text, tmp_path):
+def test_prepare_prints_written_and_skipped_files(text, tmp_path):
     result = run(text, "-o", tmp_path / "out", "--tokenized")
     parts = json.loads((tmp_path / "out" / "manifest.json").read_text())["parts"]
     assert result.stdout == ""
@@ -58,18 +60,18 @@ def test_it_tells_what_was_written_and_what_was_left_out(text, tmp_path):
     assert lines[3] == "  left out: 1 boundary word: <S> and </S> in the text would be read as boundaries of sentences"
 
 
-def test_quiet_says_nothing(text, tmp_path):
+def test_prepare_quiet_prints_nothing(text, tmp_path):
     result = run(text, "-o", tmp_path / "out", "--quiet")
     assert (result.exit_code, result.output) == (0, "")
 
 
-def test_contradicting_formats_are_refused(text, tmp_path):
+def test_prepare_rejects_contradicting_formats(text, tmp_path):
     result = run(text, "-o", tmp_path / "out", "--tokenized", "--input-format", "fasta")
     assert isinstance(result.exception, InputError)
     assert "contradict" in str(result.exception)
 
 
-def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
+def test_prepare_leaves_no_files_after_ctrl_c(text, tmp_path, monkeypatch):
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -80,13 +82,47 @@ def test_ctrl_c_leaves_nothing_behind(text, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
-def test_a_vocabulary_may_be_that_of_a_model_by_its_name_or_folder(text, tmp_path):
+def test_prepare_reads_vocabulary_of_a_model(text, tmp_path):
     inside = Path(elmore.__file__).parent / "models" / "elmore-en"
     for number, named in enumerate(("elmore-en", inside, inside / "vocabulary.txt")):
         out = tmp_path / str(number)
         ended = run(text, "-o", out, "--vocabulary", str(named), "-q")
         assert ended.exit_code == 0, ended.output
         assert Corpus.open(out).vocabulary == Vocabulary.read(inside / "vocabulary.txt")
-    missing = run(text, "-o", tmp_path / "none", "--vocabulary", "elmore-fr")
-    assert isinstance(missing.exception, InputError)
-    assert str(missing.exception).startswith("elmore-fr: cannot be read: No such file")
+
+
+@pytest.mark.filterwarnings("ignore:.*have no place for the softmax")
+def test_prepare_reads_vocabulary_of_hdf5_folder(text, tmp_path):
+    save(load("elmore-en"), tmp_path / "model", format="hdf5")
+    ended = run(text, "-o", tmp_path / "out", "--vocabulary", str(tmp_path / "model"), "-q")
+    assert ended.exit_code == 0, ended.output
+    assert Corpus.open(tmp_path / "out").vocabulary == Vocabulary.read(tmp_path / "model" / "vocab.txt")
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("elmore-fr", "elmore-fr: no such file or folder, and no model of that name .*did you mean elmore-en"),
+        (
+            "original",
+            "original: has no vocabulary.txt; name a file with a word a line, or a model .*, such as elmore-en$",
+        ),
+        ("efml-de", "efml-de: has no vocabulary.txt"),
+        (
+            "https://example.org/vocab.txt",
+            "https://example.org/vocab.txt: is an address; download the file and give its path",
+        ),
+        ("empty", "empty: has no vocabulary.txt"),
+        ("tiny-random", "tiny-random: has no vocabulary.txt"),
+    ],
+)
+def test_prepare_rejects_vocabulary_that_is_none_without_download(text, tmp_path, monkeypatch, named, said):
+    def no_network(*_: object, **__: object) -> None:
+        pytest.fail("something was downloaded")
+
+    monkeypatch.setattr("elmore.sources.urls.fetch", no_network)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    missing = run(text, "-o", tmp_path / "none", "--vocabulary", named)
+    assert isinstance(missing.exception, ElmoreError)
+    assert re.match(said, str(missing.exception))

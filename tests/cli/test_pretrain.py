@@ -68,6 +68,17 @@ def gone_on(corpus, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_command_is_stored_without_the_query_of_an_address(monkeypatch, elmore, corpus, tmp_path):
+    """The card of the model contains the command that trained it."""
+    from elmore.pretraining import pretrain
+
+    asked = {}
+    monkeypatch.setattr(pretrain, "pretrain", lambda *_, **options: asked.update(options) or iter(()))
+    monkeypatch.setattr(sys, "argv", ["elmore", "pretrain", "--init=https://example.org/elmo.zip?sig=SECRET"])
+    elmore("pretrain", corpus.path, "-o", tmp_path / "run", "--init", "https://example.org/elmo.zip?sig=SECRET")
+    assert asked["command"] == "elmore pretrain '--init=https://example.org/elmo.zip?…'"
+
+
 def test_killed_at_any_moment_it_goes_on_with_the_same_losses(corpus, whole, tmp_path):
     moment = random.randrange(1, STEPS - 20)
     with begun(corpus, tmp_path / "run") as process:
@@ -82,6 +93,19 @@ def test_killed_at_any_moment_it_goes_on_with_the_same_losses(corpus, whole, tmp
     assert (tmp_path / "run" / "loss.png").read_bytes().startswith(b"\x89PNG")
     commands = json.loads((tmp_path / "run" / "model" / "card.json").read_text())["extra"]["training"]["commands"]
     assert ["--resume" in command for command in commands] == [False, True]
+
+
+def test_pretrain_in_folder_of_unfinished_run_is_rejected_until_it_is_killed(corpus, tmp_path):
+    folder = tmp_path / "run"
+    with begun(corpus, folder, "--steps", 1_000_000) as process:
+        wait_for_step(3, folder, process)
+        second = gone_on(corpus, folder)
+        assert (second.returncode, second.stderr.count("\n")) == (1, 1)
+        assert second.stderr.startswith(f"elmore: {folder}: another training run uses this folder; wait until it ends")
+        wait_for_step(max(losses(folder)) + 1, folder, process)  # the first run goes on
+        process.kill()
+        process.wait(timeout=60)
+    next(small_run(corpus, folder, resume=True))
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):

@@ -32,7 +32,7 @@ def run(*arguments: object):
 
 
 class TestPerplexity:
-    def test_json_has_every_figure_and_how_it_was_made(self, model: Path, data: Path) -> None:
+    def test_perplexity_json_has_figures_and_settings(self, model: Path, data: Path) -> None:
         result = run("perplexity", "--model", model, data, "--tokenized", "--batch-size", 1, "--passage", 1, "--json")
         assert result.exit_code == 0, result.output
         facts = json.loads(result.stdout)
@@ -46,7 +46,7 @@ class TestPerplexity:
             "passage": 1,
         }
 
-    def test_text_is_a_few_lines(self, model: Path, data: Path) -> None:
+    def test_perplexity_prints_a_few_lines(self, model: Path, data: Path) -> None:
         result = run("perplexity", "--model", model, data, "--tokenized")
         assert result.stdout.splitlines()[:3] == [
             "tokens    139 (words and the ends of sentences), in 5 sentences",
@@ -55,7 +55,7 @@ class TestPerplexity:
         ]
         assert [line.split()[0] for line in result.stdout.splitlines()[3:]] == ["forward", "backward", "mean"]
 
-    def test_the_fixed_state_and_the_first_words_can_be_asked_for(self, model: Path, data: Path) -> None:
+    def test_perplexity_accepts_state_and_first_words(self, model: Path, data: Path) -> None:
         result = run(
             "perplexity", "--model", model, data, "--tokenized", "--state", "fixed", "--first-words", 1, "--json"
         )
@@ -63,7 +63,7 @@ class TestPerplexity:
         assert (facts["tokens"], facts["state"], facts["first_words"]) == (5, "fixed", 1)
         assert "batch_size" not in facts
 
-    def test_several_files_are_one_text_and_blank_lines_are_none(self, model: Path, data: Path, tmp_path: Path) -> None:
+    def test_perplexity_joins_files_and_skips_blank_lines(self, model: Path, data: Path, tmp_path: Path) -> None:
         lines = data.read_text().splitlines()
         for name, part in (("a", lines[:2]), ("b", ["", *lines[2:], ""])):
             (tmp_path / name).write_text("\n".join(part) + "\n")
@@ -74,7 +74,7 @@ class TestPerplexity:
         assert parts["texts"] == [str(tmp_path / "a"), str(tmp_path / "b")]
         assert {**parts, "texts": whole["texts"]} == whole
 
-    def test_folders_and_globs_are_read_too(self, model: Path, data: Path, tmp_path: Path, monkeypatch) -> None:
+    def test_perplexity_reads_folders_and_globs(self, model: Path, data: Path, tmp_path: Path, monkeypatch) -> None:
         lines = data.read_text().splitlines()
         (tmp_path / "folder").mkdir()
         for number, line in enumerate(lines):
@@ -85,7 +85,28 @@ class TestPerplexity:
         )
         assert whole == folder == globbed
 
-    def test_text_can_be_read_as_another_language_is(self, model: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("verb", ["perplexity", "surprisal"])
+    def test_scoring_warns_about_skipped_files(self, model: Path, data: Path, tmp_path: Path, verb: str) -> None:
+        (tmp_path / "a.txt").write_text(data.read_text())
+        (tmp_path / "cover.png").touch()
+        with pytest.warns(InputWarning, match="some of the input is skipped: 1 skipped file"):
+            run(verb, "--model", model, tmp_path, "--tokenized")
+
+    @pytest.mark.parametrize("verb", ["perplexity", "surprisal"])
+    def test_scoring_rejects_tokenized_for_a_folder_of_treebanks(self, tmp_path: Path, monkeypatch, verb: str) -> None:
+        monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
+        (tmp_path / "a.conllu").touch()
+        result = run(verb, tmp_path, "--tokenized")
+        assert "a.conllu: by its name it is conllu" in str(result.exception)
+
+    def test_perplexity_of_the_working_folder_reads_its_texts(
+        self, model: Path, data: Path, tmp_path: Path, monkeypatch
+    ):
+        (tmp_path / "a.txt").write_text(data.read_text())
+        monkeypatch.chdir(tmp_path)
+        assert run("perplexity", "--model", model, ".", "--tokenized").exit_code == 0
+
+    def test_perplexity_accepts_another_language(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("l'esprit de l'escalier, etc.\n")
         tokens = {
             code: json.loads(run("perplexity", "-m", model, tmp_path / "text.txt", *flags, "--json").stdout)["tokens"]
@@ -94,7 +115,7 @@ class TestPerplexity:
         assert tokens[""] == 5
         assert tokens[""] < tokens["fr"] <= tokens["en"]
 
-    def test_hard_wrapped_text_can_be_told(self, model: Path, tmp_path: Path) -> None:
+    def test_perplexity_paragraphs_option_joins_wrapped_lines(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("neural language\nmodels are\n\ngood words\n")
         sentences = [
             json.loads(run("perplexity", "-m", model, tmp_path / "text.txt", "--paragraphs", how, "--json").stdout)
@@ -103,7 +124,7 @@ class TestPerplexity:
         assert [found["sentences"] for found in sentences] == [3, 2]
 
     @pytest.mark.parametrize("name", ["heldout", "heldout.bin", "train"])
-    def test_a_part_of_a_prepared_corpus_is_read(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
+    def test_perplexity_reads_a_part_of_a_corpus(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
         lines = data.read_text().splitlines()
         (tmp_path / "text").write_text("\n\n".join(lines) + "\n")
         corpus = prepare(
@@ -114,25 +135,25 @@ class TestPerplexity:
         assert facts["sentences"] == (part == 0).sum() - 1 > 0
         assert facts["tokens"] == len(part) - 1
 
-    def test_the_defaults_are_those_of_python(self) -> None:
+    def test_perplexity_has_the_defaults_of_python(self) -> None:
         command = program.get_command(None, "perplexity")
         ours = {parameter.name: parameter.get_default(click.Context(command)) for parameter in command.params}
         theirs = inspect.signature(perplexity).parameters
         for name in ("state", "batch_size", "passage"):
             assert ours[name] == theirs[name].default
 
-    def test_a_model_without_softmax_is_an_error(self, data: Path) -> None:
+    def test_perplexity_rejects_a_model_without_softmax(self, data: Path) -> None:
         result = run("perplexity", "--model", "tiny-random", data)
         assert isinstance(result.exception, InputError)
         assert "tiny-random (built in) has no softmax" in str(result.exception)
 
-    def test_text_that_is_mostly_unknown_is_told(self, model: Path, data: Path) -> None:
+    def test_perplexity_warns_about_mostly_unknown_text(self, model: Path, data: Path) -> None:
         with pytest.warns(InputWarning, match="35% of the text is <UNK>"):
             run("perplexity", "--model", model, data, "--tokenized")
 
 
 class TestSurprisal:
-    def test_the_table_has_a_line_for_every_word(self, model: Path, data: Path, tmp_path: Path) -> None:
+    def test_surprisal_table_has_a_line_for_every_word(self, model: Path, data: Path, tmp_path: Path) -> None:
         result = run("surprisal", "--model", model, data, "--tokenized", "-o", tmp_path / "scores.tsv")
         assert result.exit_code == 0, result.output
         assert (result.stdout, result.stderr) == ("", f"wrote {tmp_path / 'scores.tsv'}: 134 words\n")
@@ -141,13 +162,13 @@ class TestSurprisal:
         assert [row["word"] for row in rows] == data.read_text().split()
         assert all(float(row["forward"]) > 0 and float(row["backward"]) > 0 for row in rows)
 
-    def test_a_dash_is_standard_output(self, model: Path, data: Path) -> None:
+    def test_surprisal_writes_to_standard_output_for_dash(self, model: Path, data: Path) -> None:
         result = run("surprisal", "--model", model, data, "--tokenized", "-o", "-")
         assert result.stdout.splitlines()[0].split("\t")[:3] == ["sentence", "position", "word"]
         assert len(result.stdout.splitlines()) == 135
 
     @pytest.mark.parametrize("name", ["scores.csv", "scores.json", "scores.jsonl"])
-    def test_the_file_is_what_its_name_says(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
+    def test_surprisal_format_follows_file_name(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
         result = run("surprisal", "--model", model, data, "--tokenized", "-o", tmp_path / name)
         assert result.exit_code == 0, result.output
         content = (tmp_path / name).read_text()
@@ -160,15 +181,13 @@ class TestSurprisal:
                 words = [json.loads(line)["word"] for line in content.splitlines()]
         assert words == data.read_text().split()
 
-    def test_a_name_that_says_nothing_is_refused_before_a_model_is_loaded(self, data: Path, monkeypatch) -> None:
+    def test_surprisal_rejects_unknown_suffix_before_loading(self, data: Path, monkeypatch) -> None:
         monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
         result = run("surprisal", data, "-o", "scores.xlsx")
         assert "scores.xlsx: a table of surprisals is written to .tsv" in str(result.exception)
 
     @pytest.mark.parametrize("name", ["scores.tsv", "scores.csv", "scores.json", "scores.jsonl"])
-    def test_a_table_is_replaced_by_a_table_and_nothing_else_is(
-        self, model: Path, data: Path, tmp_path: Path, name: str
-    ) -> None:
+    def test_surprisal_replaces_tables_only(self, model: Path, data: Path, tmp_path: Path, name: str) -> None:
         out = tmp_path / name
         command = ("surprisal", "--model", model, data, "--tokenized", "-o", out)
         out.write_text("years of work\n")
@@ -177,27 +196,27 @@ class TestSurprisal:
         assert run(*command, "--force").exit_code == 0
         assert run(*command).exit_code == 0
 
-    def test_the_input_is_not_replaced(self, model: Path, tmp_path: Path) -> None:
+    def test_surprisal_does_not_replace_its_input(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("good words\n")
         result = run("surprisal", "-m", model, tmp_path / "text.txt", "-o", tmp_path / "text.txt", "--force")
         assert "is an input, and would be replaced" in str(result.exception)
 
-    def test_logarithms_are_written_when_asked_for(self, model: Path, data: Path) -> None:
+    def test_surprisal_writes_logarithms_on_request(self, model: Path, data: Path) -> None:
         lines = run("surprisal", "--model", model, data, "--tokenized", "--log-probabilities").stdout.splitlines()
         assert lines[0].split("\t")[4:] == ["log_forward", "log_backward", "log_both"]
         assert all(float(line.split("\t")[4]) < 0 for line in lines[1:])
 
-    def test_there_is_no_header_before_an_error(self, model: Path, tmp_path: Path) -> None:
+    def test_surprisal_prints_no_header_before_an_error(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_bytes(b"\xff\n")
         result = run("surprisal", "--model", model, tmp_path / "text.txt")
         assert isinstance(result.exception, InputError)
         assert result.stdout == ""
 
-    def test_contradicting_formats_are_refused(self, model: Path, data: Path) -> None:
+    def test_surprisal_rejects_contradicting_formats(self, model: Path, data: Path) -> None:
         result = run("surprisal", "--model", model, data, "--tokenized", "--input-format", "conllu")
         assert "--tokenized and --input-format conllu contradict each other" in str(result.exception)
 
-    def test_penn_style_tokens_are_noticed_and_converted_when_told(self, tmp_path: Path) -> None:
+    def test_surprisal_converts_penn_tokens_on_request(self, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("I do n't know -LRB- really -RRB- .\n")
         command = ("surprisal", tmp_path / "text.txt", "--tokenized")
         with pytest.warns(InputWarning, match="the tokens look Penn-style"):
@@ -206,7 +225,7 @@ class TestSurprisal:
         lines = run(*command, "--token-style", "penn").stdout.splitlines()
         assert [line.split("\t")[2] for line in lines[2:6]] == ["don", "'t", "know", "("]
 
-    def test_the_style_that_is_advised_is_one_that_can_be_given(self, tmp_path: Path) -> None:
+    def test_surprisal_advises_an_existing_token_style(self, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("I do n't know a well - known man .\n")
         command = ("surprisal", tmp_path / "text.txt", "--tokenized")
         with pytest.warns(InputWarning, match="--token-style ud"):
@@ -214,16 +233,16 @@ class TestSurprisal:
         lines = run(*command, "--token-style", "ud").stdout.splitlines()
         assert [line.split("\t")[2] for line in lines[2:8]] == ["don", "'t", "know", "a", "well-known", "man"]
 
-    def test_a_token_style_is_for_tokens(self, data: Path) -> None:
+    def test_surprisal_rejects_token_style_for_text(self, data: Path) -> None:
         result = run("surprisal", data, "--token-style", "penn")
-        assert f"{data}: --token-style is for text that comes as tokens" in str(result.exception)
+        assert f"{data}: is read as text, and a token style is for text that comes as tokens" in str(result.exception)
 
-    def test_raw_text_is_split_and_tokenised(self, model: Path, tmp_path: Path) -> None:
+    def test_surprisal_splits_and_tokenizes_raw_text(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("The model is good. It predicts words.\n")
         lines = run("surprisal", "--model", model, tmp_path / "text.txt").stdout.splitlines()
         assert [line.split("\t")[:3] for line in lines[4:7]] == [["0", "3", "good"], ["0", "4", "."], ["1", "0", "It"]]
 
-    def test_a_file_that_cannot_be_read_to_its_end_leaves_nothing(self, model: Path, tmp_path: Path) -> None:
+    def test_surprisal_leaves_no_file_after_damaged_input(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_bytes(b"good words\n\xff\n")
         result = run("surprisal", "--model", model, tmp_path / "text.txt", "--tokenized", "-o", tmp_path / "scores.tsv")
         assert isinstance(result.exception, InputError)
@@ -231,7 +250,7 @@ class TestSurprisal:
 
 
 class TestSubstitutes:
-    def test_three_columns_side_by_side(self, model: Path) -> None:
+    def test_substitutes_prints_three_columns(self, model: Path) -> None:
         result = run("substitutes", "--model", model, "neural [language] models", "--top", 3)
         assert result.exit_code == 0, result.output
         lines = result.stdout.splitlines()
@@ -242,19 +261,19 @@ class TestSubstitutes:
         ]
         assert [line.count("%") for line in lines[1:]] == [3, 3, 3]
 
-    def test_json_has_three_lists(self, model: Path) -> None:
+    def test_substitutes_json_has_three_lists(self, model: Path) -> None:
         result = run("substitutes", "--model", model, "neural [language] models", "--top", 2, "--json", "--tokenized")
         facts = json.loads(result.stdout)
         assert facts["sentence"] == "neural [language] models"
         assert [len(facts[side]) for side in ("forward", "backward", "both")] == [2, 2, 2]
         assert set(facts["both"][0]) == {"word", "probability"}
 
-    def test_marks_are_told_when_asked_for(self, model: Path) -> None:
+    def test_substitutes_prints_special_tokens_on_request(self, model: Path) -> None:
         command = ("substitutes", "--model", model, "neural [language] models", "--top", 99)
         assert "<UNK>" not in run(*command).stdout
         assert "<UNK>" in run(*command, "--specials").stdout
 
-    def test_penn_tokens_are_converted_when_told_so(self, model: Path) -> None:
+    def test_substitutes_converts_penn_tokens_on_request(self, model: Path) -> None:
         command = ("substitutes", "--model", model, "--tokenized")
         penn = run(*command, "models do n't [see] -LRB- this -RRB-", "--token-style", "penn")
         assert penn.stdout == run(*command, "models don 't [see] ( this )").stdout

@@ -9,7 +9,7 @@ import pytest
 
 from elmore import Embedder, perplexity, prepare, pretrain, substitutes, surprisal
 from elmore.cli.app import VERBS, program
-from elmore.embedding.job import EmbedJob
+from elmore.embedding.embed_file import EmbedJob
 from elmore.pretraining.settings import PretrainingSettings
 from elmore.tasks.table import TASKS
 
@@ -24,6 +24,7 @@ FUNCTIONS = {
 # What a verb asks in another way than Python.
 ASKED_OTHERWISE = {
     ("embed", "state"),  # left open, because --layout allennlp implies another; the help shows Python's default
+    ("embed", "compute"),  # None in Python: what a given Embedder computes in
     ("pretrain", "resume"),  # the folder of the run, where Python says whether
 }
 # Options of the same name that ask for different things.
@@ -53,7 +54,7 @@ def options(verb: str) -> dict[str, click.Parameter]:
 
 
 @pytest.mark.parametrize("verb", FUNCTIONS)
-def test_a_verb_has_the_defaults_of_its_function(verb):
+def test_command_has_the_defaults_of_its_function(verb):
     shared = 0
     for function in FUNCTIONS[verb]:
         for name, parameter in inspect.signature(function).parameters.items():
@@ -67,13 +68,13 @@ def test_a_verb_has_the_defaults_of_its_function(verb):
     assert shared >= 2
 
 
-def test_the_help_of_pretrain_shows_the_settings_a_new_run_has():
+def test_help_of_pretrain_shows_settings_of_a_new_run():
     shown = {name: option.show_default for name, option in options("pretrain").items() if name != "prepared"}
     for name in ("log_every", "checkpoint_every", "evaluate_every", "keep"):
         assert shown[name] == str(getattr(PretrainingSettings(), name))
 
 
-def test_verbs_share_their_options():
+def test_commands_share_their_options():
     declared = defaultdict(set)
     for verb in VERBS:
         for option in options(verb).values():
@@ -87,7 +88,7 @@ def test_verbs_share_their_options():
 
 
 @pytest.mark.parametrize("verb", ["train", "compare"])
-def test_the_help_names_every_task(verb: str) -> None:
+def test_help_names_every_task(verb: str) -> None:
     command = program.get_command(click.Context(program), verb)
     assert command is not None
     (task,) = (parameter for parameter in command.params if parameter.name == "task")

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
+from elmore.corpus import parallel_map as module
 from elmore.corpus.parallel_map import LOOKAHEAD, parallel_map
 from elmore.errors import ElmoreError
 
@@ -33,6 +35,17 @@ def test_a_process_that_dies_is_told_in_a_sentence():
 def test_no_process_is_started_for_one_item_or_one_worker(items, workers):
     here = {os.getpid()}
     assert set(parallel_map(_process, items, workers=workers)) == here
+
+
+def test_parallel_map_starts_no_more_processes_than_system_allows(monkeypatch):
+    class WindowsPool(ProcessPoolExecutor):
+        def __init__(self, max_workers: int, **options: object) -> None:
+            assert max_workers <= 2
+            super().__init__(max_workers, **options)
+
+    monkeypatch.setattr(module, "MOST_PROCESSES", 2)
+    monkeypatch.setattr(module, "ProcessPoolExecutor", WindowsPool)
+    assert list(parallel_map(abs, [-1, -2, -3], workers=100)) == [1, 2, 3]
 
 
 def _process(_: bytes) -> int:

@@ -21,10 +21,10 @@ from elmore.corpus.corpus import FILES, Corpus
 from elmore.corpus.manifest import CorpusPart
 from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning, NotFound
+from elmore.files.text_files import read_lines
 from elmore.progress import Progress
 from elmore.text.reading import read_sentences
 from elmore.text.style import TextStyle
-from elmore.text_files import read_lines
 
 Write = Callable[..., str]
 
@@ -243,13 +243,36 @@ def test_another_seed_holds_other_documents_out(file, tmp_path):
         ({"workers": 0}, "workers is 0; it must be at least 1"),
         ({"errors": "ignore"}, "errors is 'ignore'; it must be strict or replace"),
         ({"language": "english"}, "an ISO code"),
-        ({"vocabulary": "none.txt"}, "none.txt: cannot be read"),
+        ({"vocabulary": "none.txt"}, "none.txt: no such file"),
+        ({"vocabulary_size": 10.5}, "vocabulary_size is 10.5; it must be a whole number"),
+        ({"vocabulary_size": "9"}, "vocabulary_size is '9'; it must be a whole number"),
+        ({"heldout": "0.1"}, "heldout is '0.1'; it must be a number"),
+        ({"seed": "a"}, "seed is 'a'; it must be a whole number"),
+        ({"seed": None}, "seed is None; it must be a whole number"),
+        ({"seed": 2**70}, "seed is too large a number"),
+        ({"workers": 1.5}, "workers is 1.5; it must be a whole number"),
+        ({"lowercase": "no"}, "lowercase is 'no'; it must be true or false"),
+        ({"language": 3}, "language is 3; it must be a string"),
+        ({"paragraphs": "page"}, "paragraphs is 'page'; it must be"),
+        ({"input_format": "conllu"}, "input_format is 'conllu'; it must be one of text, tokenized, fasta"),
     ],
 )
 def test_impossible_wishes_are_refused_before_the_work(file, tmp_path, options, complaint):
-    with pytest.raises(InputError, match=complaint):
-        prepare([file("Text.")], tmp_path / "out", **options)
+    def no_text(*_: object, **__: object) -> None:
+        pytest.fail("text was read")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmore.corpus.prepare.read_documents", no_text)
+        with pytest.raises((InputError, NotFound), match=complaint):
+            prepare([file("Text.")], tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_prepare_accepts_numbers_of_numpy(file, tmp_path):
+    text = file("One two. Three.\n\nFour.\n\nFive.")
+    options = {"vocabulary_size": np.int64(5), "heldout": np.float64(0.5), "seed": np.int32(3), "workers": np.int8(1)}
+    corpus = prepare([text], tmp_path / "out", **options)
+    assert (len(corpus.vocabulary), corpus.manifest.seed, corpus.manifest.heldout_share) == (5, 3, 0.5)
 
 
 def test_a_corpus_without_words_or_files_is_refused(file, tmp_path):
@@ -299,5 +322,5 @@ def test_the_manifest_is_plain_json_without_a_trace_of_time_or_machine(file, tmp
 
 
 def test_text_without_blanks_between_words_is_told_by_the_one_who_speaks(file, tmp_path):
-    with pytest.warns(InputWarning, match="in a script without blanks between words"):
+    with pytest.warns(InputWarning, match="the text has no spaces between words"):
         prepare([file("我们去北京。\n\n我们去北京。\n")], tmp_path / "out", heldout=0)

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from elmore import Embedder, embed_file, load, open_vectors
-from elmore.embedding.embed_file import EmbedArguments
-from elmore.embedding.job import EmbedJob
+from elmore.embedding.embed_file import EmbedArguments, EmbedJob
 from elmore.errors import InputError, InputWarning, NotFound
 
 
@@ -41,6 +40,36 @@ def test_a_model_can_be_named_given_or_made_when_needed(text: Path, model) -> No
     assert embed_file(str(text), str(text.with_name("v.npz")), model=model).sentences == 2
 
 
+@pytest.mark.parametrize("model", ["tiny-random", load("tiny-random")])
+def test_embed_file_computes_in_the_chosen_number_type(text: Path, tiny: Embedder, model) -> None:
+    embed_file(text, text.with_name("v.npz"), model=model, compute="bfloat16", device="cpu")
+    with open_vectors(text.with_name("v.npz")) as vectors:
+        assert vectors.meta["job"]["compute"] == "bfloat16"
+        exact = tiny.encode("I took a bow.")
+        np.testing.assert_allclose(vectors[0], exact, atol=0.05)
+        assert np.abs(vectors[0] - exact).max() > 1e-4
+
+
+def test_embed_file_rejects_compute_and_device_that_an_embedder_contradicts(text: Path, tiny: Embedder) -> None:
+    target = text.with_name("v.npz")
+    with pytest.raises(InputError, match="compute is 'int8', but the given Embedder computes in float32"):
+        embed_file(text, target, model=tiny, compute="int8")
+    with pytest.raises(InputError, match="device is for a model given by name"):
+        embed_file(text, target, model=tiny, device="cpu")
+    with pytest.raises(InputError, match="the device 'gpu' cannot be used here"):
+        embed_file(text, target, model="tiny-random", device="gpu")
+    assert [path.name for path in text.parent.iterdir()] == ["text.txt"]
+    assert embed_file(text, target, model=tiny, compute="float32").sentences == 2
+
+
+def test_embed_file_parts_of_another_compute_are_not_joined(text: Path) -> None:
+    parts = [text.with_name(f"{number}.npz") for number in (1, 2)]
+    for number, compute in ((1, "float32"), (2, "bfloat16")):
+        embed_file(text, parts[number - 1], model="tiny-random", compute=compute, shard=(number, 2))
+    with pytest.raises(InputError, match=r"are of different jobs \(compute float32 and bfloat16\)"):
+        open_vectors(parts)
+
+
 def test_what_is_wrong_is_said_before_a_model_is_made(text: Path) -> None:
     def make() -> Embedder:
         return pytest.fail("made a model")
@@ -57,7 +86,7 @@ def test_what_is_wrong_is_said_before_a_model_is_made(text: Path) -> None:
 
 def test_what_is_passed_over_in_a_folder_is_said(text: Path, tiny: Embedder) -> None:
     text.with_name("notes.docx").write_text("not read")
-    with pytest.warns(InputWarning, match="passed over: 1 skipped file, 1 repeated file$"):
+    with pytest.warns(InputWarning, match="input is skipped: 1 skipped file, 1 repeated file$"):
         summary = embed_file([text.parent, text], text.with_name("v.npz"), model=tiny)
     assert summary.sentences == 2
 

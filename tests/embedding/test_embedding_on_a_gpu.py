@@ -1,8 +1,10 @@
-"""What an Embedder gives on a GPU: the reference's numbers, and the same bits where that is promised."""
+"""The Embedder on a GPU: the numbers of the numpy engine, and identical bits with `batch_invariant`.
+
+Run with: python -m pytest -m gpu tests/embedding
+"""
 
 import gc
 import random
-from typing import cast
 
 import numpy as np
 import pytest
@@ -10,15 +12,14 @@ import torch
 from torch import Tensor
 
 from elmore import Elmo, Embedder
-from elmore.config import SMALL, ModelConfig
+from elmore.config import SMALL
 from elmore.defaults import ComputeName
-from elmore.embedding.word_table import WordTable
-from elmore.formats import Card
+from elmore.engine import open_engine
+from elmore.engine.word_store import WORD_BYTES, WordStore
+from elmore.formats import Card, Checkpoint
 from elmore.model import Model
-from elmore.network.bilm import BiLM, LstmLayer
-from elmore.network.initialization import initialize
-from elmore.network.state import State
-from elmore.text.spelling import Speller
+from elmore.nn.arrays import to_arrays
+from fresh_network import fresh_network
 
 pytestmark = [
     pytest.mark.gpu,
@@ -26,7 +27,7 @@ pytestmark = [
 ]
 
 WORDS = [f"Word{number}" + "x" * (number % 23) for number in range(3000)]
-# The largest difference, and the largest of all vectors together, relative to their size.
+# The largest difference of one number, and of all vectors together relative to their size.
 CLOSE: dict[ComputeName, tuple[float, float]] = {
     "float32": (1e-4, 1e-5),
     "tf32": (2e-2, 2e-3),
@@ -34,11 +35,10 @@ CLOSE: dict[ComputeName, tuple[float, float]] = {
 }
 
 
-def random_model(config: ModelConfig = SMALL) -> Model:
-    network = BiLM(config)
-    initialize(network, torch.Generator().manual_seed(1))
-    network.eval().requires_grad_(requires_grad=False)
-    return Model(network, Speller(config), State.zeros(config), Card(name="random"))
+def random_model() -> Model:
+    return Model(
+        Checkpoint(config=SMALL, tensors=to_arrays(fresh_network(SMALL).state_dict()), card=Card(name="random"))
+    )
 
 
 def some_sentences(seed: int, number: int) -> list[list[str]]:
@@ -52,19 +52,18 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def reference() -> Embedder:
-    """In float32 on the CPU, by the plainest kernels: of a model of its own, for what is moved from it has them too."""
-    embedder = Embedder(random_model())
-    embedder.model.network.use_kernels("reference")
+def reference(model: Model) -> Embedder:
+    """The numpy engine, which is the specification."""
+    embedder = Embedder(model, device="cpu")
+    engine = open_engine(model.checkpoint, device="cpu", engine="numpy")
+    embedder._running = embedder._running._replace(engine=engine, store=WordStore(engine, model.word_indexer))
     return embedder
 
 
 @pytest.mark.parametrize("compute", CLOSE)
 @pytest.mark.parametrize("layers", ["average", "all"])
-def test_vectors_are_those_of_the_reference(
-    model: Model, reference: Embedder, compute: ComputeName, layers: str
-) -> None:
-    embedder = Embedder(model.to("cuda"), compute=compute)
+def test_gpu_encode_equals_numpy_engine(model: Model, reference: Embedder, compute: ComputeName, layers: str) -> None:
+    embedder = Embedder(model, device="cuda", compute=compute)
     sentences = some_sentences(1, 60)
     expected = reference.encode(sentences, layers=layers)
     largest, relative = CLOSE[compute]
@@ -79,8 +78,8 @@ def test_vectors_are_those_of_the_reference(
         assert np.linalg.norm(one - other) <= relative * np.linalg.norm(other)
 
 
-def test_arrays_that_were_copied_meanwhile_are_those_that_stay_on_the_gpu(model: Model) -> None:
-    embedder = Embedder(model.to("cuda"), compute="bfloat16")
+def test_gpu_encode_iter_equals_encode_tensors(model: Model) -> None:
+    embedder = Embedder(model, device="cuda", compute="bfloat16")
     sentences = some_sentences(2, 4000)
     kept = embedder.encode_tensors(sentences, dtype="float16", batch_tokens=5000)
     assert all(tensor.is_cuda for tensor in kept)
@@ -89,39 +88,45 @@ def test_arrays_that_were_copied_meanwhile_are_those_that_stay_on_the_gpu(model:
         assert np.array_equal(array, tensor.cpu().numpy())
 
 
-def test_a_table_of_words_that_grew_is_the_one_that_is_read(model: Model, reference: Embedder) -> None:
-    moved = model.to("cuda")
-    table = WordTable(moved, largest=20_000)
+def test_gpu_word_store_equals_numpy_engine_after_growth(model: Model, reference: Embedder) -> None:
+    engine = open_engine(model.checkpoint, device="cuda")
+    store = WordStore(engine, model.word_indexer, max_bytes=20_000 * (4 * SMALL.vector_dim + WORD_BYTES))
     words = [f"{number} words" for number in range(50_000)]
-    with torch.no_grad():
-        for start in (0, 5_000, 40_000):
-            some = words[start : start + 10_000]
-            numbered = table.read(some, len(some))
-            vectors = numbered.table[torch.from_numpy(numbered.numbers).cuda()].cpu()
-            expected = reference.model.network.words(model.speller.spell(some[:100]))
-            torch.testing.assert_close(vectors[:100], expected, rtol=1e-4, atol=1e-5)
+    for start in (0, 5_000, 40_000):
+        some = words[start : start + 10_000]
+        numbered = store.number(some)
+        vectors = numbered.table[torch.from_numpy(numbered.numbers).cuda()][:100].cpu().numpy()
+        expected = reference.engine.encode_words(model.word_indexer.index(some[:100]))
+        np.testing.assert_allclose(vectors, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_frozen_elmo_and_a_carried_state_are_read_by_graphs_too(model: Model, reference: Embedder) -> None:
+def test_gpu_elmo_and_carried_state_equal_cpu(model: Model, reference: Embedder) -> None:
     sentences = some_sentences(3, 20)
-    elmo, expected = Elmo(model.to("cuda"), dropout=0.0).to("cuda"), Elmo(model, dropout=0.0)
+    elmo, expected = Elmo(model, dropout=0.0).to("cuda"), Elmo(model, dropout=0.0)
     for _ in range(3):
         torch.testing.assert_close(elmo(sentences).mixed[0].cpu(), expected(sentences).mixed[0], rtol=1e-3, atol=1e-4)
-    embedder = Embedder(model.to("cuda"))
+    embedder = Embedder(model, device="cuda")
     wanted = reference.encode(sentences, state="carry", batch_size=3)
     for one, other in zip(embedder.encode(sentences, state="carry", batch_size=3), wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
 
 
+def test_gpu_elmo_under_autocast_runs_in_bfloat16(model: Model) -> None:
+    elmo, expected = Elmo(model, dropout=0.0).to("cuda"), Elmo(model, dropout=0.0)
+    sentences = some_sentences(3, 20)
+    with torch.autocast("cuda", torch.bfloat16):
+        (mixed,), _ = elmo(sentences)
+    assert elmo.network._engine.compute == "bfloat16"
+    torch.testing.assert_close(mixed.float().cpu(), expected(sentences).mixed[0], rtol=0, atol=0.2)
+
+
 @pytest.mark.parametrize("compute", CLOSE)
-def test_a_model_that_is_gone_takes_its_memory_along_and_the_next_one_reads(
-    reference: Embedder, compute: ComputeName
-) -> None:
+def test_gpu_memory_is_freed_with_the_embedder(reference: Embedder, compute: ComputeName) -> None:
     sentences = some_sentences(6, 500)
     expected = np.concatenate(reference.encode(sentences))
     before, most = None, 2**20
     for _ in range(3):
-        embedder = Embedder(random_model().to("cuda"), compute=compute)
+        embedder = Embedder(random_model(), device="cuda", compute=compute)
         for _ in range(3):  # as it is, captured, replayed
             found = np.concatenate(embedder.encode(sentences))
         assert np.abs(found - expected).max() <= CLOSE[compute][0]
@@ -134,15 +139,12 @@ def test_a_model_that_is_gone_takes_its_memory_along_and_the_next_one_reads(
         before = after
 
 
-def test_two_models_in_turns_keep_their_graphs() -> None:
-    embedders = [Embedder(random_model().to("cuda"), compute="bfloat16") for _ in range(2)]
+def test_gpu_models_used_in_turns_reuse_their_graphs() -> None:
+    embedders = [Embedder(random_model(), device="cuda", compute="bfloat16") for _ in range(2)]
     sentences = some_sentences(7, 500)
 
     def graphs(embedder: Embedder) -> dict[object, object]:
-        network, start = embedder.model.network, embedder.model.start
-        with torch.no_grad():
-            recurrence = network.kernels(start.h, start).recurrence
-            prepared = cast("LstmLayer", network.lstm[0]).prepared(recurrence, torch.bfloat16)
+        prepared = embedder.engine._lstm[0]  # type: ignore[attr-defined]
         return {window: captured.graph for window, captured in prepared.graphs.items()}
 
     for _ in range(3):
@@ -155,19 +157,19 @@ def test_two_models_in_turns_keep_their_graphs() -> None:
     assert [graphs(embedder) for embedder in embedders] == captured
 
 
-def test_tf32_is_left_as_it_was(model: Model) -> None:
-    Embedder(model.to("cuda"), compute="tf32").encode([["Bow"]])
+def test_gpu_tf32_setting_is_restored(model: Model) -> None:
+    Embedder(model, device="cuda", compute="tf32").encode([["Bow"]])
     assert not torch.backends.cuda.matmul.allow_tf32
 
 
 @pytest.mark.parametrize("compute", CLOSE)
-def test_a_sentence_has_the_same_bits_alone_in_any_batch_and_in_any_order(model: Model, compute: ComputeName) -> None:
-    embedder = Embedder(model.to("cuda"), compute=compute, batch_invariant=True)
+def test_gpu_batch_invariant_encode_returns_same_bits_in_any_batch(model: Model, compute: ComputeName) -> None:
+    embedder = Embedder(model, device="cuda", compute=compute, batch_invariant=True)
     sentences = some_sentences(4, 1500)
     together = [tensor.cpu() for tensor in embedder.encode_tensors(sentences, layers="all")]
 
     def same(numbers: list[int], **options: int) -> None:
-        fresh = Embedder(model.to("cuda"), compute=compute, batch_invariant=True)
+        fresh = Embedder(model, device="cuda", compute=compute, batch_invariant=True)
         found: list[Tensor] = fresh.encode_tensors([sentences[n] for n in numbers], layers="all", **options)  # type: ignore[arg-type]
         for number, tensor in zip(numbers, found, strict=True):
             assert torch.equal(tensor.cpu(), together[number]), f"sentence {number} of {len(sentences[number])} words"

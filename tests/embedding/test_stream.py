@@ -1,66 +1,316 @@
-"""How sentences are taken from a stream and put together in batches."""
+"""Packs of sentences through an engine: every vector as for the sentence alone, in order, in bounded memory."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
-from torch import Tensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from elmore import Embedder
-from elmore.config import ModelConfig
-from elmore.embedding import stream
+from elmore.embedding.options import LayerSelection
+from elmore.embedding.stream import (
+    LONG_SENTENCE,
+    EncodedBatch,
+    SentenceBatch,
+    SentenceEncoder,
+    _Pack,
+    packs,
+    split_long_sentences,
+)
+from elmore.engine.engine import Engine, PackSize
+from elmore.engine.rows import PackedRows
+from elmore.engine.word_store import NumberedWords, WordStore
+from elmore.errors import InputWarning, OutOfMemory
+from elmore.model import Model
+from engine_proxy import ENGINES, EngineProxy, engine_named, vectors_alone
 
-
-def test_a_stream_is_read_in_bounded_pieces(tiny: Embedder) -> None:
-    taken = 0
-
-    def sentences():
-        nonlocal taken
-        while True:
-            taken += 1
-            yield ["An", "endless", "stream"]
-
-    endless = tiny.encode_iter(sentences(), batch_tokens=100)
-    for _ in range(1000):
-        next(endless)
-    # A sentence is five positions with its boundaries, a batch has 20; chunks of 1, 4, 16, 16 and 16 batches were read.
-    assert stream.BATCHES_AHEAD == 16
-    assert taken == 20 * (1 + 4 + 16 + 16 + 16)
-
-
-def test_a_batch_has_no_more_sentences_than_asked_for(tiny: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    of_words = stream.Batch.of_words
-
-    def noted(sentences: list[list[str]], config: ModelConfig) -> stream.Batch:
-        sizes.append(len(sentences))
-        return of_words(sentences, config)
-
-    monkeypatch.setattr(stream.Batch, "of_words", noted)
-    tiny.encode([["bow"]] * 10, batch_size=4)
-    assert sizes == [4, 4, 2]
+# Sums in another order: a row among others differs by rounding.
+CLOSE = {"rtol": 1e-5, "atol": 5e-6}
 
 
-def test_vectors_that_were_given_out_are_let_go_before_more_is_read(
-    tiny: Embedder, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest, tiny_model: Model) -> Engine:
+    return engine_named(request.param, tiny_model)
+
+
+def encoder_of(
+    engine: Any, model: Model, *, layers: Any = "average", dtype: Any = np.float32, to_host: bool = True
+) -> SentenceEncoder:
+    selection = LayerSelection.parse(layers, num_layers=model.config.num_layers)
+    store = WordStore(engine, model.word_indexer)
+    return SentenceEncoder(engine, store, model.start, selection, dtype=dtype, to_host=to_host)
+
+
+def batches_of(sentences: Sequence[list[str]], size: int = 7) -> Iterator[SentenceBatch[int]]:
+    """Batches with the number of each sentence."""
+    for first in range(0, len(sentences), size):
+        some = sentences[first : first + size]
+        yield SentenceBatch(some, range(first, first + len(some)))
+
+
+def joined(batches: Iterator[EncodedBatch[int]]) -> list[Any]:
+    """The vectors of all sentences; checks that payloads come in order."""
+    numbers, vectors = [], []
+    for batch in batches:
+        numbers += batch.payloads
+        vectors += batch.split()
+    assert numbers == list(range(len(numbers)))
+    return vectors
+
+
+@settings(max_examples=25)
+@given(
+    sentences=st.lists(st.lists(st.sampled_from("ABCDEFGHIJ"), max_size=30), min_size=1, max_size=20),
+    tokens=st.integers(1, 60),
+    rows=st.integers(1, 8),
+    layers=st.sampled_from(["average", "top", "all", 0, [2, 1]]),
+)
+def test_encode_equals_each_sentence_alone(
+    tiny_model: Model, engine: Engine, sentences: list[list[str]], tokens: int, rows: int, layers: Any
 ) -> None:
-    made: list[weakref.ref[Tensor]] = []
-    kept: list[int] = []
-    apart = stream.SentenceEncoder._apart
+    encoder = encoder_of(engine, tiny_model, layers=layers)
+    found = joined(encoder.encode(batches_of(sentences), batch_tokens=tokens, batch_size=rows))
+    selection = LayerSelection.parse(layers, num_layers=3)
+    for vectors, sentence in zip(found, sentences, strict=True):
+        alone = vectors_alone(engine, tiny_model, sentence)
+        selected = [alone[index] for index in selection.indices]
+        expected = np.mean(selected, axis=0) if selection.averaged else np.stack(selected)
+        assert vectors.shape == expected.shape
+        np.testing.assert_allclose(vectors, expected, **CLOSE)
 
-    def noted(*given: Any) -> list[Tensor]:
-        vectors = apart(*given)
-        made.extend(map(weakref.ref, vectors))
-        return vectors
 
-    def sentences() -> Iterator[list[str]]:
-        for _ in range(300):
-            kept.append(sum(one() is not None for one in made))
-            yield ["Nothing", "is", "kept"]
+def test_encode_returns_the_requested_dtype(tiny_model: Model, engine: Engine) -> None:
+    for layers in ("average", "all"):
+        whole, half = (
+            next(encoder_of(engine, tiny_model, layers=layers, dtype=dtype).encode(
+                batches_of([["a", "b"]]), batch_tokens=None, batch_size=None
+            )).vectors
+            for dtype in (np.float32, np.float16)
+        )  # fmt: skip
+        assert (whole.dtype, half.dtype) == (np.float32, np.float16)
+        assert np.array_equal(half, whole.astype(np.float16))
 
-    monkeypatch.setattr(stream.SentenceEncoder, "_apart", noted)
-    for _vectors in tiny.encode_iter(sentences(), batch_tokens=20):
-        pass  # which has the last one in hand
-    assert len(made) == 300
-    assert max(kept) == 1
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_encode_carrying_state_continues_each_row(tiny_model: Model, engine: Engine, size: int) -> None:
+    lengths = [3, 0, 5, 2, 2, 7, 1, 4, 0, 6, 1]
+    sentences = [[f"word{number}-{place}" for place in range(length)] for number, length in enumerate(lengths)]
+    encoder = encoder_of(engine, tiny_model, layers="all")
+    found = joined(encoder.encode_carrying_state(batches_of(sentences), batch_size=size))
+    # Row r of the batches alone: one sentence at a time, with the state of the previous one.
+    for row in range(size):
+        alone = encoder_of(engine, tiny_model, layers="all")
+        expected = joined(alone.encode_carrying_state(batches_of(sentences[row::size]), batch_size=1))
+        for vectors, other in zip(found[row::size], expected, strict=True):
+            np.testing.assert_allclose(vectors, other, **CLOSE)
+    assert any(np.abs(one - vectors_alone(engine, tiny_model, own)[-1]).max(initial=0) > 1e-3 for one, own in zip(
+        [vectors[-1] for vectors in found[size:]], sentences[size:], strict=True
+    ))  # fmt: skip
+
+
+def test_encode_carrying_state_starts_from_zeros(tiny_model: Model) -> None:
+    engine = engine_named("numpy", tiny_model)
+    warm = tiny_model.with_start(type(tiny_model.start)(tiny_model.start.h + 0.5, tiny_model.start.c + 0.5), "a test")
+    cold, other = (
+        joined(encoder_of(engine, model).encode_carrying_state(batches_of([["a", "b"]]), batch_size=2))
+        for model in (tiny_model, warm)
+    )
+    assert np.array_equal(cold[0], other[0])
+
+
+def test_packs_start_small_and_contain_every_sentence(tiny_model: Model) -> None:
+    sentences = [[f"word{number}"] * 998 for number in range(200)]
+    groups = [SentenceBatch(sentences[at : at + 70], range(at, min(at + 70, 200))) for at in (0, 70, 140)]
+    found = list(packs(groups, lambda: 100_000))
+    assert [payload for _, payloads in found for payload in payloads] == list(range(200))
+    assert [len(words) for words, _ in found] == [7, 25, 100, 68]
+    for words, payloads in found:
+        assert words == [sentences[number] for number in payloads]
+
+
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=30), size=st.integers(1, 40), drawn=st.integers(1, 9))
+def test_packs_end_with_the_sentence_that_fills_them(lengths: list[int], size: int, drawn: int) -> None:
+    groups = [
+        SentenceBatch([["a"] * length for length in lengths[at : at + drawn]], lengths[at : at + drawn])
+        for at in range(0, len(lengths), drawn)
+    ]
+    found = [np.array([len(one) for one in words]) for words, _ in packs(groups, lambda: size)]
+    assert np.concatenate(found).tolist() == lengths
+    for own in found[:-1]:
+        assert (own + 2).sum() >= size
+    for own in found:
+        assert (own + 2)[:-1].sum() < size
+
+
+def test_encode_runs_no_more_rows_than_batch_size(tiny_model: Model) -> None:
+    rows: list[int] = []
+
+    class CountingEngine(EngineProxy):
+        def run(self, table: Any, packed: PackedRows, *arguments: Any, **options: Any) -> Any:
+            rows.append(packed.num_rows)
+            return self.engine.run(table, packed, *arguments, **options)
+
+    engine = CountingEngine(engine_named("numpy", tiny_model))
+    sentences = [["bow"] * (number % 4) for number in range(50)]
+    list(encoder_of(engine, tiny_model).encode(batches_of(sentences), batch_tokens=None, batch_size=3))
+    assert rows == [3]
+
+
+class SmallEngine(EngineProxy):
+    """An engine without memory for packs of more than so many words; notes what was tried."""
+
+    def __init__(self, engine: Engine, *, words: int) -> None:
+        super().__init__(engine)
+        self.words = words
+        self.tried: list[int] = []
+
+    def run(self, table: Any, rows: PackedRows, *arguments: Any, **options: Any) -> Any:
+        self.tried.append(len(rows.words))
+        if len(rows.words) > self.words:
+            raise MemoryError
+        return self.engine.run(table, rows, *arguments, **options)
+
+
+@pytest.mark.parametrize("to_host", [True, False])
+def test_encode_halves_a_pack_that_does_not_fit(tiny_model: Model, engine: Engine, to_host: bool) -> None:
+    small = SmallEngine(engine, words=10)
+    sentences = [["a", "b", "c", "d"], ["e", "f"]] * 6
+    encoder = encoder_of(small, tiny_model, to_host=to_host)
+    with pytest.warns(InputWarning, match="a batch of 5 sentences did not fit into memory; trying it in halves"):
+        found = joined(encoder.encode(batches_of(sentences), batch_tokens=25, batch_size=None))
+    expected = joined(encoder_of(engine, tiny_model).encode(batches_of(sentences), batch_tokens=25, batch_size=None))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(one), other, **CLOSE)
+    assert small.tried[0] == 16
+    # The packs after the failure are small enough.
+    assert max(small.tried[3:]) <= 10
+
+
+def test_encode_that_does_not_fit_with_one_sentence_raises_out_of_memory(tiny_model: Model) -> None:
+    encoder = encoder_of(SmallEngine(engine_named("numpy", tiny_model), words=2), tiny_model)
+    with pytest.raises(OutOfMemory, match="one sentence of 3 words does not fit into memory; split the sentence"):
+        list(encoder.encode(batches_of([["a", "b", "c"]]), batch_tokens=None, batch_size=None))
+
+
+def test_encode_passes_other_errors_of_the_engine_on(tiny_model: Model) -> None:
+    class BrokenEngine(EngineProxy):
+        def run(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("something else")
+
+    encoder = encoder_of(BrokenEngine(engine_named("numpy", tiny_model)), tiny_model)
+    with pytest.raises(RuntimeError, match="something else"):
+        list(encoder.encode(batches_of([["a"], ["b"]]), batch_tokens=None, batch_size=None))
+
+
+@pytest.mark.parametrize("to_host", [True, False])
+@pytest.mark.parametrize("layers", ["average", "all"])
+def test_encode_runs_long_sentences_separately_and_restores_order(
+    tiny_model: Model, layers: str, to_host: bool
+) -> None:
+    sentences = [["b", "c"]] * 200 + [["a"] * length for length in (3, 700, 0, 2, 1500, 1)]
+    engine = SmallEngine(engine_named("numpy", tiny_model), words=10_000)
+    encoder = encoder_of(engine, tiny_model, layers=layers, to_host=to_host)
+    found = joined(encoder.encode(batches_of(sentences, 300), batch_tokens=2048, batch_size=64))
+    assert engine.tried == [405, 2200, 1]
+    for vectors, sentence in zip(found[199:], sentences[199:], strict=True):
+        alone = vectors_alone(engine.engine, tiny_model, sentence)
+        expected = np.mean(alone, axis=0) if layers == "average" else np.stack(alone)
+        np.testing.assert_allclose(vectors, expected, **CLOSE)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3000), min_size=1, max_size=50),
+    rows=st.integers(1, 60),
+    tokens=st.integers(1, 50_000),
+)
+def test_split_long_sentences_leaves_rows_of_similar_length(lengths: list[int], rows: int, tokens: int) -> None:
+    size = PackSize(rows, tokens)
+    words = NumberedWords(np.arange(sum(lengths)), None, (0, 1))
+    whole = _Pack(words, np.array(lengths), np.arange(len(lengths)))
+    parts, done = [whole], []
+    while parts:
+        part = parts.pop()
+        if (separated := split_long_sentences(part, size)) is not None:
+            parts.extend(separated)
+            continue
+        done.append(part)
+        longest, steps = int(part.lengths.max()) + 2, 2 * tokens // min(rows, len(part.lengths))
+        assert longest <= max(steps, LONG_SENTENCE) or int(part.lengths.min()) + 2 > max(steps, LONG_SENTENCE)
+    assert sorted(place for part in done for place in part.places) == list(range(len(lengths)))
+    starts = np.cumsum(lengths) - lengths
+    for part in done:
+        expected = [np.arange(starts[place], starts[place] + lengths[place]) for place in part.places]
+        assert np.array_equal(part.words.numbers, np.concatenate(expected))
+
+
+class AsynchronousEngine(EngineProxy):
+    """Like an engine on a GPU: `fetch` starts a copy, and the returned function waits for it."""
+
+    is_asynchronous = True
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.events: list[str] = []
+
+    def run(self, *arguments: Any, **options: Any) -> Any:
+        self.events.append("run")
+        return self.engine.run(*arguments, **options)
+
+    def fetch(self, array: Any) -> Callable[[], Any]:
+        self.events.append("start copy")
+
+        def wait() -> Any:
+            self.events.append("wait")
+            return array
+
+        return wait
+
+
+def test_encode_on_an_asynchronous_engine_waits_one_pack_later(tiny_model: Model) -> None:
+    whole = engine_named("numpy", tiny_model)
+    engine = AsynchronousEngine(whole)
+    sentences = [["a", "b"], ["c", "d"], ["e", "f"]]
+    found = joined(encoder_of(engine, tiny_model).encode(batches_of(sentences), batch_tokens=1, batch_size=None))
+    one = ["run", "start copy"]
+    assert engine.events == [*one, *one, "wait", *one, "wait", "wait"]
+    expected = joined(encoder_of(whole, tiny_model).encode(batches_of(sentences), batch_tokens=1, batch_size=None))
+    for vectors, other in zip(found, expected, strict=True):
+        assert np.array_equal(vectors, other)
+
+
+def test_encode_without_copy_to_host_never_fetches(tiny_model: Model) -> None:
+    engine = AsynchronousEngine(engine_named("numpy", tiny_model))
+    encoder = encoder_of(engine, tiny_model, to_host=False)
+    joined(encoder.encode(batches_of([["a"], ["b"]]), batch_tokens=1, batch_size=None))
+    assert engine.events == ["run", "run"]
+
+
+def test_encode_frees_vectors_before_it_runs_the_next_pack(tiny_model: Model) -> None:
+    made: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    class WatchingEngine(EngineProxy):
+        def run(self, *arguments: Any, **options: Any) -> Any:
+            alive.append(sum(one() is not None for one in made))
+            layers, state = self.engine.run(*arguments, **options)
+            made.append(weakref.ref(layers))
+            return layers, state
+
+        def fetch(self, array: Any) -> Callable[[], Any]:
+            made.append(weakref.ref(array))
+            return self.engine.fetch(array)
+
+    engine = WatchingEngine(engine_named("numpy", tiny_model))
+    encoder = encoder_of(engine, tiny_model)
+    sentences = [["Nothing", "is", "saved"]] * 32
+    for batches in (
+        encoder.encode(batches_of(sentences), batch_tokens=20, batch_size=None),
+        encoder.encode_carrying_state(batches_of(sentences), batch_size=4),
+    ):
+        for batch in batches:
+            del batch
+        assert len(alive) == 8
+        assert max(alive) == 0
+        alive.clear()

@@ -9,25 +9,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmore.embedding.sinks import sink_for
-from elmore.embedding.spool import EmbeddedSentence, Spool
+from elmore.embedding.spool import Spool
+from elmore.embedding.vector_files import EmbeddedSentences, VectorType, writer_for
 from elmore.embedding.vectors import open_vectors
 from elmore.errors import ElmoreError, FormatError, InputError, NotFound
 
 VECTOR_FORMATS = [".h5", ".npz", ".parquet"]
 SENTENCES = [["The", "cat"], [], ["and", "/", "or"], ["same"], ["same"], ["end"]]
 
-JOB = {"model": "tiny", "model_sha256": "a1", "input": ["text.txt"], "layers": "average", "text": {"language": "en"}}
+JOB = {
+    "model": "tiny",
+    "model_sha256": "a1",
+    "input": ["text.txt"],
+    "layers": "average",
+    "compute": "float32",
+    "text": {"language": "en"},
+}
 
 any_word = st.text(st.characters(codec=None, exclude_categories=()), max_size=5)
 utf8_word = st.text(st.characters(codec="utf-8"), max_size=5)
 
 
 @pytest.fixture(params=VECTOR_FORMATS)
-def written(request, spooled, tmp_path: Path) -> Path:
-    path = tmp_path / f"vectors{request.param}"
-    sink_for(path).write(spooled(SENTENCES), path)
-    return path
+def written(request, write, tmp_path: Path) -> Path:
+    return write(tmp_path / f"vectors{request.param}", SENTENCES)
 
 
 @pytest.mark.parametrize("suffix", VECTOR_FORMATS)
@@ -43,28 +48,31 @@ def test_whatever_is_written_is_read_back(suffix: str, data: st.DataObject) -> N
     dtype = data.draw(st.sampled_from(["float32", "float16"]))
     random_numbers = np.random.default_rng(0)
     shape = () if layers is None else (layers,)
-    embedded = [
-        EmbeddedSentence(number, words, label, random_numbers.standard_normal((*shape, len(words), dim)).astype(dtype))
-        for number, (words, label) in zip(numbers, sentences, strict=True)
-    ]
+    vectors = [random_numbers.standard_normal((*shape, len(words), dim)).astype(dtype) for words, _ in sentences]
+    batch = EmbeddedSentences(
+        numbers,
+        [words for words, _ in sentences],
+        [label for _, label in sentences],
+        np.concatenate([np.zeros((*shape, 0, dim), dtype), *vectors], axis=-2),
+        ["00" * 16] * len(sentences),
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"vectors{suffix}"
-        with Spool(Path(folder) / "spool", {"job": "é"}, dim=dim, layers=layers, dtype=dtype) as spool:
-            for sentence in embedded:
-                spool.append(sentence)
-            sink_for(path).write(spool, path)
+        with Spool(Path(folder) / "s", {"job": "é"}, writer_for(path), VectorType(dim, layers, dtype)) as spool:
+            spool.append(batch)
+            spool.finish(path)
         with open_vectors(path) as stored:
-            assert len(stored) == len(embedded)
+            assert len(stored) == len(sentences)
             assert stored.numbers.tolist() == numbers
-            assert stored.labels == [sentence.label or None for sentence in embedded]
+            assert stored.labels == [label or None for label in batch.labels]
             assert (stored.meta["dim"], stored.meta["layers"], stored.meta["dtype"]) == (dim, layers, dtype)
             assert stored.meta["job"] == {"job": "é"}
-            order = list(range(len(embedded)))
+            order = list(range(len(sentences)))
             random.Random(0).shuffle(order)
             for i in order:
-                assert stored.words(i) == embedded[i].words
+                assert stored.words(i) == batch.words[i]
                 assert stored[i].dtype == dtype
-                np.testing.assert_array_equal(stored[i], embedded[i].vectors)
+                np.testing.assert_array_equal(stored[i], vectors[i])
 
 
 def test_vectors_are_a_sequence(written: Path, vectors_of) -> None:
@@ -95,9 +103,21 @@ def test_threads_may_share_them(written: Path, vectors_of) -> None:
             np.testing.assert_array_equal(found, vectors_of(place, len(SENTENCES[place]), None))
 
 
-def test_they_can_be_pickled(written: Path) -> None:
+def test_vectors_can_be_pickled(written: Path) -> None:
     with open_vectors(written) as vectors, pickle.loads(pickle.dumps(vectors)) as copy:
         assert copy.words(2) == vectors.words(2)
+
+
+def test_vectors_pickled_with_a_relative_path_open_in_another_folder(
+    written: Path, tmp_path: Path, monkeypatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with open_vectors(written.name) as vectors:
+        assert vectors.paths == (Path(written.name),)
+        monkeypatch.chdir("elsewhere")
+        with pickle.loads(pickle.dumps(vectors)) as copy:
+            assert copy.words(2) == vectors.words(2)
 
 
 def test_a_closed_file_says_that_it_is_closed(written: Path) -> None:
@@ -110,7 +130,7 @@ def test_a_closed_file_says_that_it_is_closed(written: Path) -> None:
 
 
 @pytest.fixture
-def shards(spooled, tmp_path: Path) -> list[Path]:
+def shards(write, tmp_path: Path) -> list[Path]:
     """Eleven sentences, cut for three machines that use different formats."""
     sentences = [[f"s{number}"] * (number % 4) for number in range(11)]
     paths = []
@@ -119,9 +139,7 @@ def shards(spooled, tmp_path: Path) -> list[Path]:
         path = tmp_path / f"part{shard}{suffix}"
         labels = [f"label {number}" for number in numbers]
         job = {**JOB, "shard": [shard + 1, 3]}
-        spool = spooled([sentences[n] for n in numbers], numbers=numbers, labels=labels, job=job)
-        sink_for(path).write(spool, path)
-        paths.append(path)
+        paths.append(write(path, [sentences[n] for n in numbers], numbers=numbers, labels=labels, job=job))
     return paths
 
 
@@ -141,9 +159,8 @@ def test_a_pattern_names_all_shards(shards: list[Path]) -> None:
         open_vectors(str(shards[0].parent / "other*"))
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_just_a_file(spooled, tmp_path: Path) -> None:
-    path = tmp_path / "vectors[1].npz"
-    sink_for(path).write(spooled(SENTENCES), path)
+def test_a_file_whose_name_looks_like_a_pattern_is_just_a_file(write, tmp_path: Path) -> None:
+    path = write(tmp_path / "vectors[1].npz", SENTENCES)
     with open_vectors(str(path)) as vectors:
         assert len(vectors) == 6
 
@@ -173,17 +190,18 @@ def test_a_file_is_not_joined_with_itself(shards: list[Path]) -> None:
         ({"layers": 2}, {}, "layers average and 2"),
         ({"text": {"language": "de"}}, {}, "text .*en.* and .*de"),
         ({"carried_rows": 64}, {}, "carried_rows None and 64"),
+        ({"compute": "int8"}, {}, "compute float32 and int8"),
         ({}, {"dtype": "float16"}, "dtype float32 and float16"),
         ({"shard": [3, 4]}, {}, "parts: 3 and 4"),
         ({"shard": None}, {}, "parts: 3 and 1"),
     ],
 )
 def test_files_of_different_jobs_are_not_joined(
-    shards: list[Path], spooled, tmp_path: Path, changes: dict, options: dict, complaint: str
+    shards: list[Path], write, tmp_path: Path, changes: dict, options: dict, complaint: str
 ) -> None:
     other = tmp_path / "other.npz"
     job = {**JOB, "shard": [3, 3], **changes}
-    sink_for(other).write(spooled([["a"]], numbers=[100], job=job, **options), other)
+    write(other, [["a"]], numbers=[100], job=job, **options)
     with pytest.raises(InputError, match=rf"part0.h5 and .*other.npz are of different jobs \({complaint}"):
         open_vectors([*shards[:2], other])
 
@@ -224,19 +242,17 @@ def test_an_elmo_models_weights_are_not_taken_for_vectors(fixtures: Path) -> Non
         open_vectors(fixtures / "allennlp" / "lm_weights.hdf5")
 
 
-def test_a_newer_layout_is_refused_with_advice(spooled, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("elmore.embedding.sinks.meta.VERSION", 2)
-    path = tmp_path / "vectors.npz"
-    sink_for(path).write(spooled(SENTENCES), path)
+def test_a_newer_layout_is_refused_with_advice(write, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("elmore.embedding.vector_files.VERSION", 2)
+    path = write(tmp_path / "vectors.npz", SENTENCES)
     monkeypatch.undo()
     with pytest.raises(FormatError, match=r"vectors.npz: written by a newer elmore \(layout 2.*update elmore"):
         open_vectors(path)
 
 
 @pytest.mark.parametrize("suffix", VECTOR_FORMATS)
-def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(spooled, tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"vectors{suffix}"
-    sink_for(path).write(spooled(SENTENCES, labels=list("abcdef")), path)
+def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(write, tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"vectors{suffix}", SENTENCES, labels=list("abcdef"))
     whole, luck = path.read_bytes(), random.Random(0)
     messages = []
     for trial in range(300):
@@ -258,9 +274,8 @@ def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(spooled, 
     assert len(messages) > 100
 
 
-def test_it_says_what_it_is_and_in_a_notebook_as_a_table(spooled, tmp_path: Path) -> None:
-    path = tmp_path / "vectors.npz"
-    sink_for(path).write(spooled(SENTENCES, layers=2, job=JOB), path)
+def test_it_says_what_it_is_and_in_a_notebook_as_a_table(write, tmp_path: Path) -> None:
+    path = write(tmp_path / "vectors.npz", SENTENCES, layers=2, job=JOB)
     with open_vectors(path) as vectors:
         assert repr(vectors) == f"StoredVectors({path}: 6 sentences, 2 x 4)"
         assert vectors._repr_html_().startswith("<table>")

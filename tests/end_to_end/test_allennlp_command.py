@@ -1,6 +1,6 @@
 """`elmore embed --layout allennlp` writes what `allennlp elmo` of AllenNLP 0.9.0 wrote: same names, same numbers.
 
-The files in `shared/fixtures/allennlp-cli` were made by that program; its README there tells with which flags.
+The files in `shared/fixtures/allennlp-cli` were made by that program; the README there lists the flags.
 """
 
 import json
@@ -25,11 +25,13 @@ SAME = {"atol": 5e-6, "rtol": 0}
         ("all_batch_size_2", ["--layers", "all", "--batch-size", "2"]),
         ("all_forget_sentences", ["--layers", "all", "--forget-sentences"]),
         ("all_use_sentence_keys", ["--layers", "all", "--use-sentence-keys"]),
-        # bilm-tf's own dump reads one sentence a call, and has no index either.
+        # bilm-tf's own dump runs one sentence per call, and has no index.
         ("bilm_tf_dump_bilm_embeddings", ["--layers", "all", "--batch-size", "1", "--forget-sentences"]),
     ],
 )
-def test_the_file_is_the_one_of_allennlp(fixtures: Path, tmp_path: Path, theirs: str, flags: list[str]) -> None:
+def test_embed_with_allennlp_layout_equals_allennlp_command(
+    fixtures: Path, tmp_path: Path, theirs: str, flags: list[str]
+) -> None:
     ours = tmp_path / "vectors.hdf5"
     text = fixtures / "allennlp-cli" / "sentences.txt"
     pair = (
@@ -51,7 +53,7 @@ def test_the_file_is_the_one_of_allennlp(fixtures: Path, tmp_path: Path, theirs:
                 np.testing.assert_allclose(here[name][...], dataset[...], **SAME)
 
 
-def test_files_of_allennlp_are_read_back(fixtures: Path) -> None:
+def test_open_vectors_reads_files_of_allennlp(fixtures: Path) -> None:
     lines = (fixtures / "allennlp-cli" / "sentences.txt").read_text().splitlines()
     with open_vectors(fixtures / "allennlp-cli" / "all.hdf5") as vectors:
         assert [vectors.words(i) for i in range(3)] == [line.split() for line in lines]

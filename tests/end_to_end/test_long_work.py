@@ -1,5 +1,6 @@
 """Long work: killed without warning it goes on where it was, and its memory does not grow with the text."""
 
+import os
 import re
 import signal
 import subprocess
@@ -11,14 +12,21 @@ import numpy as np
 import pytest
 
 from elmore import open_vectors
+from elmore.engine.native_library import Precision, why_unavailable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="looks at processes the POSIX way")
+
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "PATH": "",
+    "CUDA_VISIBLE_DEVICES": "",
+    "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+}
 
 
 def elmore(*arguments: object, **options: object) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "elmore", *map(str, arguments)]
-    environment = {"OMP_NUM_THREADS": "1", "PATH": "", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, **options)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options)
 
 
 def write_text(path: Path, sentences: int) -> None:
@@ -36,9 +44,12 @@ def committed(target: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def test_a_killed_job_goes_on_where_it_was_and_gives_the_same_file(tmp_path: Path) -> None:
-    text, whole, target = (tmp_path / name for name in ("text.txt", "whole.npz", "vectors.npz"))
-    write_text(text, 60_000)
+@pytest.mark.parametrize("suffix", [".npz", ".h5", ".parquet"])
+def test_embed_killed_and_resumed_writes_the_same_file(tmp_path: Path, suffix: str) -> None:
+    text, whole, target = tmp_path / "text.txt", tmp_path / f"whole{suffix}", tmp_path / f"vectors{suffix}"
+    # A Parquet file commits whole row groups, so its job must be longer.
+    sentences = 100_000 if suffix == ".parquet" else 20_000
+    write_text(text, sentences)
     arguments = ("--tokenized", "-m", "tiny-random")
     killed = elmore("embed", text, "-o", target, *arguments, "--batch-tokens", "16")
     deadline = monotonic() + 60
@@ -48,21 +59,42 @@ def test_a_killed_job_goes_on_where_it_was_and_gives_the_same_file(tmp_path: Pat
     assert killed.wait(timeout=60) == -signal.SIGKILL
     killed.stderr.close()
     done = committed(target)
-    assert 0 < done < 60_000
+    assert 0 < done < sentences
     assert not target.exists()
 
     resumed = elmore("embed", text, "-o", target, *arguments)
     said = resumed.communicate(timeout=300)[1]
     assert resumed.returncode == 0
-    assert f"wrote {target}: 60,000 sentences ({done:,} of them by an earlier try)" in said
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["text.txt", "vectors.npz"]
+    assert f"wrote {target}: {sentences:,} sentences ({done:,} of them by an earlier try)" in said
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["text.txt", target.name]
 
     assert elmore("embed", text, "-o", whole, *arguments, "-q").communicate(timeout=300)[1] == ""
+    if why_unavailable(Precision.FLOAT32) is None:
+        assert target.read_bytes() == whole.read_bytes()
     with open_vectors(target) as ours, open_vectors(whole) as expected:
-        assert len(ours) == len(expected) == 60_000
-        for number in range(0, 60_000, 997):
+        assert len(ours) == len(expected) == sentences
+        for number in range(0, sentences, 997):
             assert ours.words(number) == expected.words(number)
             np.testing.assert_allclose(ours[number], expected[number], atol=1e-6, rtol=0)
+
+
+def test_embed_stopped_by_ctrl_c_commits_and_resumes(tmp_path: Path) -> None:
+    text, target = tmp_path / "text.txt", tmp_path / "vectors.h5"
+    write_text(text, 20_000)
+    arguments = ("embed", text, "-o", target, "--tokenized", "-m", "tiny-random")
+    stopped = elmore(*arguments, "--batch-tokens", "16")
+    deadline = monotonic() + 60
+    while not committed(target) and monotonic() < deadline:
+        sleep(0.05)
+    before = committed(target)
+    stopped.send_signal(signal.SIGINT)
+    assert stopped.communicate(timeout=60)[1] == "stopped; the same command resumes the work\n"
+    assert stopped.returncode == 130
+    done = committed(target)
+    assert 0 < before <= done < 20_000
+    assert not target.exists()
+    said = elmore(*arguments).communicate(timeout=300)[1]
+    assert f"20,000 sentences ({done:,} of them by an earlier try)" in said
 
 
 def peak_megabytes(text: Path, target: Path) -> float:
@@ -78,7 +110,7 @@ def peak_megabytes(text: Path, target: Path) -> float:
         capture_output=True,
         text=True,
         check=True,
-        env={"OMP_NUM_THREADS": "1", "PATH": "", "CUDA_VISIBLE_DEVICES": ""},
+        env=ENVIRONMENT,
         timeout=120,
     )
     # Kilobytes on Linux, bytes on a Mac.

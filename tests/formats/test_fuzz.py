@@ -22,14 +22,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.errors import ElmoreError
-from elmore.formats import FORMATS, Checkpoint, read_checkpoint, write_checkpoint
-from elmore.formats.hdf5 import HDF5
+from elmore.formats import Checkpoint, all_formats, read_checkpoint, write_checkpoint
+from elmore.formats.bilm_hdf5 import HDF5
 from elmore.formats.storage.container import open_container
 from elmore.text.vocabulary import Vocabulary
 
@@ -80,11 +82,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("models")
     words = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
     bare = checkpoint(CHARACTERS, vocabulary=words)
-    softmax = {"weight": torch.ones(4, 2), "bias": torch.zeros(4)}
-    start = {"h": torch.zeros(2, 2, 2), "c": torch.zeros(2, 2, 3)}
-    mixes = {"mixes.0.scalars": torch.zeros(3), "mixes.0.gamma": torch.ones(())}
+    softmax = {"weight": zeros(4, 2), "bias": zeros(4)}
+    start = {"h": zeros(2, 2, 2), "c": zeros(2, 2, 3)}
+    mixes = {"mixes.0.scalars": zeros(3), "mixes.0.gamma": zeros()}
     everything = replace(bare, softmax=lambda: softmax, start=start, mixes=mixes)
-    for form in FORMATS:
+    for form in all_formats():
         if form.write is not None:
             write_checkpoint(bare if form is HDF5 else everything, place / form.name, format=form.name)
     write_checkpoint(checkpoint(WORDS, vocabulary=words), place / "words", format="hdf5")
@@ -107,11 +109,13 @@ WORDS = replace(CHARACTERS, characters=None, n_words=4, word_dim=2, token_projec
 
 
 def checkpoint(config: ModelConfig, **parts: Any) -> Checkpoint:
-    drawn = torch.Generator().manual_seed(0)
-    shapes = tensor_shapes(config).items()
-    return Checkpoint(
-        config=config, tensors={name: torch.randn(shape, generator=drawn) for name, shape in shapes}, **parts
-    )
+    drawn = np.random.default_rng(0)
+    tensors = {name: drawn.standard_normal(shape, np.float32) for name, shape in tensor_shapes(config).items()}
+    return Checkpoint(config=config, tensors=tensors, **parts)
+
+
+def zeros(*shape: int) -> NDArray[np.float32]:
+    return np.zeros(shape, np.float32)
 
 
 def rewrite_hdf5(source: Path, target: Path, **how: Any) -> None:
@@ -127,8 +131,8 @@ def rewrite_hdf5(source: Path, target: Path, **how: Any) -> None:
 
 
 def write_tensorflow(path: Path) -> None:
-    from elmore.formats.layouts.bilm_arrays import arrays_from_tensors
-    from elmore.formats.layouts.options import options_from_config
+    from elmore.formats.bilm_arrays import arrays_from_tensors
+    from elmore.formats.options_json import options_from_config
     from reference.tensorflow_bundle import as_array, write_checkpoint_files
 
     path.mkdir()

@@ -4,15 +4,15 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import torch
 
+from elmore import Embedder
 from elmore.config import tensor_shapes
+from elmore.embedding.warm_start import embed_vocabulary
 from elmore.errors import ElmoreError, FormatError, NotFound
 from elmore.formats import read_checkpoint
 from elmore.formats.storage.container import FileContainer
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings, write_token_embeddings
-from elmore.model import load, model_of, token_embeddings_of
-from elmore.network.state import State
+from elmore.model import Model, load
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import tiny_checkpoint
 
@@ -32,16 +32,16 @@ def test_files_of_the_original_program_hold_what_the_encoder_gives(
     place = fixtures / name
     vocabulary = next(place.glob("vocab*.txt"))
     files = {"options.json": place / "options.json", "weights.hdf5": place / weights, "vocab.txt": vocabulary}
-    expected = token_embeddings_of(model_of(read_checkpoint(FileContainer(files))))
+    expected = embed_vocabulary(Model(read_checkpoint(FileContainer(files))))
     found = read_token_embeddings(place / vectors)
     assert found.shape == (words, expected.shape[1])
-    assert torch.allclose(found, expected, atol=5e-6)
+    assert np.allclose(found, expected, atol=5e-6)
 
 
 def test_what_is_written_reads_back_bit_equal(tmp_path: Path) -> None:
-    vectors = torch.randn(5, 16, generator=torch.Generator().manual_seed(0))
+    vectors = np.random.default_rng(0).standard_normal((5, 16), np.float32)
     write_token_embeddings(vectors, tmp_path / "words.hdf5")
-    assert torch.equal(read_token_embeddings(tmp_path / "words.hdf5"), vectors)
+    assert np.array_equal(read_token_embeddings(tmp_path / "words.hdf5"), vectors)
     with h5py.File(tmp_path / "words.hdf5") as file:
         assert list(file) == ["embedding"]
         assert file["embedding"].dtype == np.float32
@@ -49,39 +49,39 @@ def test_what_is_written_reads_back_bit_equal(tmp_path: Path) -> None:
 
 def test_the_table_takes_the_place_of_the_encoder() -> None:
     checkpoint = tiny_checkpoint()
-    vectors = torch.randn(5, 16, generator=torch.Generator().manual_seed(0))
+    vectors = np.random.default_rng(0).standard_normal((5, 16), np.float32)
     changed = with_token_embeddings(checkpoint, vectors, WORDS)
     changed.check()
     assert changed.config.characters is None
     assert (changed.config.n_words, changed.config.word_dim, changed.config.token_projection) == (5, 16, False)
     assert changed.tensors.keys() == tensor_shapes(changed.config).keys()
-    assert torch.equal(changed.tensors["words.table"], vectors)
+    assert np.array_equal(changed.tensors["words.table"], vectors)
     assert all(tensor is checkpoint.tensors[name] for name, tensor in changed.tensors.items() if "lstm" in name)
     assert changed.vocabulary == WORDS
     assert checkpoint.config.characters is not None  # the model it was made from is untouched
 
 
 def test_a_model_with_its_own_token_embeddings_gives_the_same_vectors(tmp_path: Path) -> None:
-    model = model_of(replace(tiny_checkpoint(), vocabulary=WORDS))
-    write_token_embeddings(token_embeddings_of(model), tmp_path / "words.hdf5")
+    model = Model(replace(tiny_checkpoint(), vocabulary=WORDS))
+    write_token_embeddings(embed_vocabulary(model), tmp_path / "words.hdf5")
     (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS.words))
     table = load("tiny-random", vocabulary=tmp_path / "vocab.txt", token_embeddings=tmp_path / "words.hdf5")
     sentences = [["a", "bow"], ["bow", "bow", "a"]]
-    spelt, _ = model.network(model.batch(sentences), State.zeros(model.config, 2))
-    looked_up, _ = table.network(table.batch(sentences), State.zeros(table.config, 2))
-    assert torch.allclose(spelt.stack(), looked_up.stack(), atol=1e-6)
+    encoded, looked_up = (Embedder(one, device="cpu").encode(sentences, layers="all") for one in (model, table))
+    for own, other in zip(encoded, looked_up, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-6)
 
 
 def test_what_does_not_fit_the_model_is_said() -> None:
     checkpoint = tiny_checkpoint()
     with pytest.raises(FormatError, match="token embeddings have size 15; this model needs 16"):
-        with_token_embeddings(checkpoint, torch.zeros(5, 15), WORDS)
+        with_token_embeddings(checkpoint, np.zeros((5, 15), np.float32), WORDS)
     with pytest.raises(
         FormatError, match="there are 4 token embeddings for 5 words; give the vocabulary they were made"
     ):
-        with_token_embeddings(checkpoint, torch.zeros(4, 16), WORDS)
+        with_token_embeddings(checkpoint, np.zeros((4, 16), np.float32), WORDS)
     with pytest.raises(FormatError, match="the vocabulary lacks </S>"):
-        with_token_embeddings(checkpoint, torch.zeros(2, 16), Vocabulary(["<S>", "a"]))
+        with_token_embeddings(checkpoint, np.zeros((2, 16), np.float32), Vocabulary(["<S>", "a"]))
 
 
 def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:

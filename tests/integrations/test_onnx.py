@@ -1,4 +1,4 @@
-"""An exported model, run by onnxruntime on ids that its own metadata tells how to make, gives the model's layers."""
+"""An exported model in onnxruntime returns the layers of the model, for ids made as its metadata describes."""
 
 import json
 import sys
@@ -11,25 +11,23 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import torch
 from hypothesis import given, settings
 
 from elmore import Embedder, load
 from elmore.config import CharacterConfig, Direction, ModelConfig
+from elmore.engine.state import State
 from elmore.errors import CannotExpress, InputError, MissingExtra
 from elmore.formats import Card, Checkpoint
 from elmore.integrations.onnx import export_onnx
 from elmore.integrations.onnx.export import onnx_model
-from elmore.model import Model, model_of
-from elmore.network.state import State
+from elmore.model import Model
 from elmore.tiny_random import random_tensors
 from fixture_variants import VARIANTS
 from one_way import DIRECTIONS, one_way
-from reference import CarriedRows
+from reference import CarriedRows, ManyLanguagesModel, PublishedModel
+from reference.as_checkpoint import as_checkpoint
 from reference.random_models import random_many_languages
 from reference.strategies import batches, models, seeds
-from reference.twin import Model as ReferenceModel
-from reference.twin import Twin
 
 Array = np.ndarray[Any, Any]
 Sentences = Sequence[Sequence[str]]
@@ -38,7 +36,7 @@ RAGGED = [["He", "drew", "his", "bow", "."], [], ["Déjà", "東京", LONG], ["<
 
 
 class Exported:
-    """An exported model as somebody without Elmore sees it."""
+    """An exported model, used without Elmore."""
 
     def __init__(self, model: onnx.ModelProto | str | Path) -> None:
         options = onnxruntime.SessionOptions()
@@ -84,7 +82,7 @@ def spelt(word: str, about: dict[str, Any]) -> list[int]:
 
 
 def assert_equal(exported: Array, expected: Sequence[Array]) -> None:
-    """To 1e-5, relative above 1, as a kernel is held to the reference; exactly zero beyond a sentence's end."""
+    """To 1e-5, relative above 1; exactly zero beyond the end of a sentence."""
     for row, layers in enumerate(expected):
         n = layers.shape[1]
         own = exported[:, row, :n]
@@ -93,19 +91,26 @@ def assert_equal(exported: Array, expected: Sequence[Array]) -> None:
         assert not exported[:, row, n:].any()
 
 
-def assert_gives_the_layers_of(model: Model, sentences: Sentences) -> None:
+def check_layers_of(model: Model, sentences: Sentences) -> None:
     embedder = Embedder(model)
     assert_equal(Exported(onnx_model(model)).layers(sentences), embedder.encode(sentences, layers="all"))
 
 
 @settings(max_examples=40, deadline=None)
 @given(models, batches, seeds)
-def test_layers_are_those_of_the_reference(model: ReferenceModel, texts: list[list[str]], seed: int) -> None:
-    twin = Twin.of(model, dtype=torch.float32)
-    [row] = twin.random_rows(seed, 1)
-    built = Model(network=twin.bilm, speller=twin.speller, start=twin.state([row]), card=Card(start_state="warm"))
-    expected = CarriedRows(twin.network, [row] * len(texts)).read(texts)
-    assert_equal(Exported(onnx_model(built)).layers(texts), expected)
+def test_export_layers_equal_reference(
+    model: PublishedModel | ManyLanguagesModel, texts: list[list[str]], seed: int
+) -> None:
+    built = Model(as_checkpoint(model))
+    draw = np.random.default_rng(seed)
+    zeros = State.zeros(built.config)
+    start = State(*(draw.normal(0, 0.5, part.shape).astype(np.float32) for part in (zeros.h, zeros.c)))
+    row = [
+        [(h[0].astype(np.float64), c[0].astype(np.float64)) for h, c in zip(start.h[:, g], start.c[:, g], strict=True)]
+        for g in range(built.config.num_directions)
+    ]
+    expected = CarriedRows(model.network(), [row] * len(texts)).read(texts)
+    assert_equal(Exported(onnx_model(built.with_start(start, "random numbers"))).layers(texts), expected)
 
 
 MODELS = [
@@ -120,19 +125,19 @@ MODELS = [
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_published_model_is_exported(fixtures: Path, name: str) -> None:
-    assert_gives_the_layers_of(load(fixtures / name), RAGGED)
+def test_export_layers_equal_embedder_for_every_published_model(fixtures: Path, name: str) -> None:
+    check_layers_of(load(fixtures / name), RAGGED)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_model_that_reads_one_way_is_exported(tiny_model: Model, direction: Direction) -> None:
+def test_export_of_one_direction_equals_embedder(tiny_model: Model, direction: Direction) -> None:
     model = one_way(tiny_model, direction)
-    assert_gives_the_layers_of(model, RAGGED)
+    check_layers_of(model, RAGGED)
     assert Exported(onnx_model(model)).about["directions"] == [direction]
 
 
-def test_clips_projections_and_skip_connections_all_count() -> None:
-    """Each one left out, alone, moves the layers by far more than the tolerance: none is there only by name."""
+def test_export_applies_clips_projections_and_skip_connections() -> None:
+    """Without any one of them the layers change by far more than the tolerance."""
     config = ModelConfig(
         characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (3, 4)), n_highways=1),
         vector_dim=6,
@@ -144,14 +149,14 @@ def test_clips_projections_and_skip_connections_all_count() -> None:
 
     def exported(**changes: Any) -> Array:
         checkpoint = Checkpoint(config=replace(config, **changes), tensors=tensors, card=Card())
-        return Exported(onnx_model(model_of(checkpoint))).layers(RAGGED)
+        return Exported(onnx_model(Model(checkpoint))).layers(RAGGED)
 
     as_it_is = exported()
     for change in ({"cell_clip": None}, {"projection_clip": None}, {"skip_connections": False}, {"forget_bias": 0.0}):
         assert np.abs(exported(**change) - as_it_is).max() > 1e-2, change
 
 
-def test_elmore_en_gives_its_vectors_of_real_sentences() -> None:
+def test_export_of_elmore_en_equals_embedder() -> None:
     embedder = Embedder.from_pretrained(device="cpu")
     texts = [
         "He drew his bow and let the arrow fly.",
@@ -171,21 +176,21 @@ def tiny_exported(tiny_model: Model) -> Exported:
     return Exported(onnx_model(tiny_model))
 
 
-def test_a_sentence_alone_has_the_vectors_it_has_in_a_batch(tiny_exported: Exported) -> None:
+def test_exported_sentence_has_equal_vectors_alone_and_batched(tiny_exported: Exported) -> None:
     together = tiny_exported.layers(RAGGED)
     for row, sentence in enumerate(RAGGED):
         assert_equal(tiny_exported.layers([sentence]), [together[:, row, : len(sentence)]])
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0)])
-def test_nothing_in_gives_nothing_out(tiny_exported: Exported, shape: tuple[int, int]) -> None:
+def test_exported_graph_accepts_empty_inputs(tiny_exported: Exported, shape: tuple[int, int]) -> None:
     layers = tiny_exported.run(
         character_ids=np.zeros((*shape, 50), dtype=np.int64), lengths=np.zeros(shape[0], dtype=np.int64)
     )
     assert layers.shape == (3, *shape, 32)
 
 
-def test_what_stands_beyond_a_sentences_end_does_not_count(tiny_exported: Exported) -> None:
+def test_exported_graph_ignores_ids_beyond_the_end(tiny_exported: Exported) -> None:
     inputs = tiny_exported.inputs(RAGGED)
     before = tiny_exported.run(**inputs)
     for row, length in zip(inputs["character_ids"], inputs["lengths"], strict=True):
@@ -193,14 +198,14 @@ def test_what_stands_beyond_a_sentences_end_does_not_count(tiny_exported: Export
     assert_equal(tiny_exported.run(**inputs), [before[:, row, : len(words)] for row, words in enumerate(RAGGED)])
 
 
-def test_a_length_beyond_the_words_given_counts_as_all_of_them(tiny_exported: Exported) -> None:
+def test_exported_graph_clips_lengths_to_the_input(tiny_exported: Exported) -> None:
     inputs = tiny_exported.inputs([["a", "bow"], ["b", "c"]])
     right = tiny_exported.run(**inputs)
     np.testing.assert_array_equal(tiny_exported.run(**inputs | {"lengths": np.array([9, 2])}), right)
     assert not tiny_exported.run(**inputs | {"lengths": np.array([-1, 0])}).any()
 
 
-def test_the_file_says_what_goes_in_and_comes_out(tiny_exported: Exported, tiny_model: Model) -> None:
+def test_exported_file_describes_inputs_and_outputs(tiny_exported: Exported, tiny_model: Model) -> None:
     session = tiny_exported.session
     assert [(one.name, one.type, one.shape) for one in session.get_inputs()] == [
         ("character_ids", "tensor(int64)", ["batch", "length", 50]),
@@ -214,45 +219,44 @@ def test_the_file_says_what_goes_in_and_comes_out(tiny_exported: Exported, tiny_
     assert about["text"]["tokenizer"] == "moses"
 
 
-def test_a_model_of_words_and_characters_takes_both(fixtures: Path) -> None:
+def test_export_of_word_and_character_model_takes_both(fixtures: Path) -> None:
     session = Exported(onnx_model(load(fixtures / "elmoformanylangs" / "elmo_word_char"))).session
     assert [one.name for one in session.get_inputs()] == ["character_ids", "word_ids", "lengths"]
 
 
-def test_of_a_long_word_only_its_beginning_is_looked_up_where_the_model_does_so() -> None:
+def test_export_looks_up_the_start_of_long_words() -> None:
     embedder = {"activation": "relu", "filters": [(1, 2)], "n_highway": 0, "max_characters_per_token": 8}
     lstm = {"projection_dim": 2, "dim": 3, "n_layers": 1, "use_skip_connections": True, "cell_clip": 3, "proj_clip": 3}
     config = {"token_embedder": embedder | {"word_dim": 3, "char_dim": 2}, "encoder": lstm}
-    twin = Twin.of(random_many_languages(1, config, words=["abcdef"], letters="abcdefgh"), dtype=torch.float32)
-    model = Model(network=twin.bilm, speller=twin.speller, start=twin.zeros(1), card=Card())
-    assert_gives_the_layers_of(model, [["abcdefgh", "abcdef", "abcde"]])
+    model = Model(as_checkpoint(random_many_languages(1, config, words=["abcdef"], letters="abcdefgh")))
+    check_layers_of(model, [["abcdefgh", "abcdef", "abcde"]])
 
 
 @pytest.mark.parametrize("name", ["allennlp", "elmoformanylangs/elmo_word_char", "variants/no_projections"])
-def test_the_graph_is_valid_onnx(fixtures: Path, name: str) -> None:
+def test_exported_graph_is_valid_onnx(fixtures: Path, name: str) -> None:
     built = onnx_model(load(fixtures / name))
     onnx.checker.check_model(built, full_check=True)
     bodies = [node.attribute for node in built.graph.node if node.op_type == "Scan"]
     outputs = [output for body in bodies for one in body for output in one.g.output]
-    # onnxruntime 1.15 refuses to run a body that leaves them open.
+    # onnxruntime 1.15 rejects a body without them.
     assert outputs
     assert all(output.type.tensor_type.HasField("shape") for output in outputs)
 
 
-def test_a_warm_start_state_is_inside(tiny_model: Model) -> None:
-    state = State(torch.full_like(tiny_model.start.h, 0.5), torch.full_like(tiny_model.start.c, -0.5))
-    warm = replace(tiny_model, start=state, card=replace(tiny_model.card, start_state="warm"))
-    assert_gives_the_layers_of(warm, RAGGED)
+def test_export_contains_the_warm_start_state(tiny_model: Model) -> None:
+    state = State(np.full_like(tiny_model.start.h, 0.5), np.full_like(tiny_model.start.c, -0.5))
+    warm = tiny_model.with_start(state, "a test")
+    check_layers_of(warm, RAGGED)
     assert Exported(onnx_model(warm)).about["fingerprint"] != tiny_model.fingerprint()
 
 
-def test_the_same_model_gives_the_same_bytes(tiny_model: Model, tmp_path: Path) -> None:
+def test_export_writes_same_bytes_for_same_model(tiny_model: Model, tmp_path: Path) -> None:
     for name in ("one.onnx", "other.onnx"):
         export_onnx(tiny_model, tmp_path / name)
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "other.onnx").read_bytes()
 
 
-def test_a_file_that_is_there_is_replaced_only_when_told_to(tiny_model: Model, tmp_path: Path) -> None:
+def test_export_replaces_a_file_only_with_force(tiny_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_text("years of work")
     with pytest.raises(InputError, match="is there already"):
@@ -263,14 +267,14 @@ def test_a_file_that_is_there_is_replaced_only_when_told_to(tiny_model: Model, t
 
 
 @pytest.mark.parametrize("most", [100_000, 150_000])  # less than the weights; and less than they and the rest
-def test_a_model_too_large_for_onnx_is_refused(tiny_model: Model, tmp_path: Path, monkeypatch, most: int) -> None:
+def test_export_rejects_a_model_too_large_for_onnx(tiny_model: Model, tmp_path: Path, monkeypatch, most: int) -> None:
     monkeypatch.setattr("elmore.integrations.onnx.export.MOST_BYTES", most)
     with pytest.raises(CannotExpress, match="an ONNX file holds"):
         export_onnx(tiny_model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 
 
-def test_without_the_library_its_extra_is_named(monkeypatch) -> None:
+def test_export_without_onnx_raises_missing_extra(monkeypatch) -> None:
     for name in [name for name in sys.modules if name.startswith("elmore.integrations.onnx")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "onnx", None)

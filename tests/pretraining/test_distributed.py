@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from elmore import load
+from elmore.errors import InputError
 from elmore.pretraining.windows import WindowPlan, Windows
+from elmore.training.run_folder import RunFolder
 from small_runs import (
     ENVIRONMENT,
     OPTIONS,
@@ -54,7 +56,7 @@ def test_two_processes_with_half_the_rows_have_the_losses_of_one(alone, together
 
 
 def test_two_processes_make_the_model_of_one(alone, together):
-    one, two = (load(folder / "model").network.state_dict() for folder in (alone, together[0]))
+    one, two = (load(folder / "model").checkpoint.tensors for folder in (alone, together[0]))
     for name, tensor in one.items():
         np.testing.assert_allclose(two[name], tensor, atol=1e-4, err_msg=name)
 
@@ -101,6 +103,27 @@ def test_what_is_wrong_for_one_ends_all_with_one_message(corpus, alone):
     assert found.stderr.count("holds a run already; go on with it by --resume") == 1
     # Torchrun adds its own account of the matter.
     assert "Traceback" not in found.stderr.split("torch/distributed/elastic")[0]
+
+
+def test_two_processes_in_folder_in_use_end_with_one_message(corpus, tmp_path):
+    command = torchrun_command(2, "pretrain", corpus.path, "-o", tmp_path / "run", *OPTIONS)
+    with RunFolder(tmp_path / "run").locked():
+        found = ended(command)
+    assert found.returncode != 0
+    assert found.stderr.count("another training run uses this folder") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_lock_their_folder(corpus, tmp_path):
+    folder = tmp_path / "run"
+    command = torchrun_command(2, "pretrain", corpus.path, "-o", folder, *OPTIONS, "--training.steps", "100000")
+    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True) as launched:
+        try:
+            _wait_for(folder / "log.jsonl", launched)
+            with pytest.raises(InputError, match="another training run uses this folder"):
+                next(small_run(corpus, folder, resume=True))
+        finally:
+            os.killpg(launched.pid, signal.SIGKILL)
 
 
 @pytest.mark.slow

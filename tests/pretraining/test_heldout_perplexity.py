@@ -7,19 +7,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmore.kernels.reference import recur
-from elmore.network.language_model import LanguageModel
+from elmore.nn.language_model import LanguageModel
+from elmore.nn.recurrence import run_by_autograd
+from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.heldout_perplexity import heldout_perplexity
 from elmore.pretraining.windows import WindowPlan
-from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_ids import WordIndexer
 from small_training import ABLATIONS, CLASSES, MODEL, TYPES, small_model, small_stream
 
 BOTH = WindowPlan(batch_size=4, length=5)
 
 
 def evaluated(model: LanguageModel, stream: np.ndarray, plan: WindowPlan, dtype: torch.dtype = torch.float32):
-    words = Speller(model.config, vocabulary=Vocabulary(TYPES)).spell(TYPES)
+    words = WordIdTensors.of(WordIndexer(model.config, vocabulary=Vocabulary(TYPES)).index(TYPES))
     return heldout_perplexity(model, words, stream, CLASSES, plan, dtype=dtype)
 
 
@@ -27,7 +28,7 @@ def evaluated(model: LanguageModel, stream: np.ndarray, plan: WindowPlan, dtype:
 def plain_loss(model: LanguageModel, words: list[int], target: list[int], direction: int) -> Tensor:
     """The mean over one row, read in one go by one direction, with nothing but the plain recurrence."""
     config = model.config
-    spelled = Speller(config, vocabulary=Vocabulary(TYPES)).spell([TYPES[n] for n in words])
+    spelled = WordIndexer(config, vocabulary=Vocabulary(TYPES)).index([TYPES[n] for n in words])
     x = model.network.words(spelled)[None, :, None]  # (1, T, 1, P)
     for number, layer in enumerate(model.network.lstm):
         both = layer.weights()
@@ -35,7 +36,7 @@ def plain_loss(model: LanguageModel, words: list[int], target: list[int], direct
             *(None if part is None else part[direction : direction + 1] for part in both[:4]), clips=both.clips
         )
         start = torch.zeros(1, 1, config.vector_dim), torch.zeros(1, 1, config.cell_dim)
-        y, _ = recur(weights, x, [len(words)], start)
+        y, _ = run_by_autograd(weights, x, [len(words)], start)
         x = x + y if number and config.skip_connections else y
     scores = x[0, :, 0] @ model.softmax_weight.t() + model.softmax_bias
     return torch.nn.functional.cross_entropy(scores, torch.tensor(target))

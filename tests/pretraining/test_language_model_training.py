@@ -105,7 +105,7 @@ def masks(monkeypatch, training, first: int, last: int) -> list[list[tuple[bool,
         return x * kept
 
     for where in ("bilm", "language_model"):
-        monkeypatch.setattr(f"elmore.network.{where}.drop_out", recording)
+        monkeypatch.setattr(f"elmore.nn.{where}.drop_out", recording)
     steps = []
     for _ in training.train(first, last):
         steps.append(list(drawn))

@@ -7,14 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from elmore.kernels.cross_entropy import Candidates
-from elmore.network.language_model import LanguageModel
-from elmore.network.state import State
+from elmore.nn.cross_entropy import Candidates
+from elmore.nn.language_model import LanguageModel
+from elmore.nn.state import StateTensors
+from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining import stepping
 from elmore.pretraining.recipe import Training
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Window
-from elmore.text.spelling import Speller
+from elmore.text.word_ids import WordIndexer
 from elmore.training.row_adam import RowAdam
 from one_way import DIRECTIONS, one_way_state, one_way_tensors
 from small_training import ABLATIONS, MODEL, TRAINING, TYPES, small_model, small_stepper, small_windows
@@ -22,7 +23,9 @@ from small_training import ABLATIONS, MODEL, TRAINING, TYPES, small_model, small
 ADAGRAD = replace(TRAINING, optimizer="adagrad", learning_rate=0.2)
 
 
-def gradients_by_hand(model: LanguageModel, window: Window, state: State) -> tuple[Tensor, list[Tensor], State]:
+def gradients_by_hand(
+    model: LanguageModel, window: Window, state: StateTensors
+) -> tuple[Tensor, list[Tensor], StateTensors]:
     """Of a row's whole window, all words spelled out in full, the counts of the sample in float64."""
     candidates = None
     if window.negatives is not None:
@@ -31,7 +34,7 @@ def gradients_by_hand(model: LanguageModel, window: Window, state: State) -> tup
         law = torch.log((k + 2) / (k + 1)) / torch.log(torch.tensor(classes + 1.0, dtype=torch.float64))
         counts = 1 - (1 - law) ** window.negatives.tries
         candidates = Candidates(torch.from_numpy(window.negatives.classes), counts.log().float())
-    words = Speller(MODEL).spell([TYPES[n] for n in window.types])
+    words = WordIdTensors.of(WordIndexer(MODEL).index([TYPES[n] for n in window.types]))
     inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
     losses, after = model(words, inputs, targets, state, candidates=candidates)
     loss = losses.mean() * inputs.shape[1]
@@ -77,7 +80,7 @@ def test_three_steps_are_those_made_by_hand(training):
     stepper, windows = small_stepper(training), small_windows(training)
     model = small_model()
     optimizers = optimizers_by_hand(model, training)
-    state = State.zeros(MODEL, rows=training.batch_size)
+    state = StateTensors.zeros(MODEL, rows=training.batch_size)
     for number in range(3):
         result = stepper.step([windows[number]], training.learning_rate)
         losses, gradients, state = gradients_by_hand(model, windows[number], state)
@@ -93,7 +96,9 @@ def test_windows_that_are_accumulated_make_one_step_along_their_mean():
     stepper, windows = small_stepper(ADAGRAD), small_windows(ADAGRAD)
     model = small_model()
     optimizers = optimizers_by_hand(model, ADAGRAD)
-    first_losses, first, state = gradients_by_hand(model, windows[0], State.zeros(MODEL, rows=ADAGRAD.batch_size))
+    first_losses, first, state = gradients_by_hand(
+        model, windows[0], StateTensors.zeros(MODEL, rows=ADAGRAD.batch_size)
+    )
     second_losses, second, state = gradients_by_hand(model, windows[1], state)
     norm = step_by_hand(
         model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.gradient_clip
@@ -224,8 +229,11 @@ def test_captured_graphs_train_as_single_steps_do(accumulate, monkeypatch):
     monkeypatch.setattr(stepping, "CHARACTERS_BLOCK", 2)
     windows = small_windows()
     models = [small_model().cuda() for _ in range(2)]
-    words = Speller(MODEL).spell(TYPES)
-    needed = Speller(MODEL).characters_needed(words.character_ids).numpy()
+    ids = WordIndexer(MODEL).index(TYPES)
+    words, needed = (
+        WordIdTensors.of(ids).to(torch.device("cuda")),
+        WordIndexer(MODEL).characters_needed(ids.character_ids),
+    )
     probabilities = windows.sampler.probabilities
     captured, single = (
         Stepper(

@@ -1,9 +1,13 @@
-"""Log-probabilities equal to those of a plain reading, step by step, in NumPy and float64."""
+"""Log-probabilities equal those of a plain implementation that reads step by step, in NumPy and float64."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice, repeat
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,21 +15,27 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmore import Embedder, perplexity, substitutes, surprisal
 from elmore.config import Direction
+from elmore.engine.state import State
 from elmore.errors import InputError, InputWarning
-from elmore.formats import Card
 from elmore.model import Model
-from elmore.network.language_model import LanguageModel
-from elmore.network.state import State
+from elmore.nn.bilm import BiLM
+from elmore.nn.language_model import LanguageModel
+from elmore.nn.state import StateTensors
+from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.scoring.predictor import Predictor
-from elmore.text.spelling import Speller
 from elmore.text.vocabulary import Vocabulary
 from one_way import DIRECTIONS, one_way
+from random_softmax import with_softmax
 from reference import Array, Network, RowState
+from reference.as_checkpoint import as_checkpoint
+from reference.many_languages import ManyLanguagesModel
+from reference.published import PublishedModel
 from reference.strategies import KNOWN, batches, many_languages_models, models, patiently, seeds
-from reference.twin import Model as ReferenceModel
-from reference.twin import Twin
+
+ReferenceModel = PublishedModel | ManyLanguagesModel
 
 TEXT = [
     ["the", "cat", "sat", "on", "the", "mat", "."],
@@ -37,13 +47,14 @@ TEXT = [
 
 
 class PlainReader:
-    """The truth: one row, one direction, one sentence at a time; float64."""
+    """The specification: one row, one direction, one sentence at a time; float64."""
 
     def __init__(self, network: Network, model: Model) -> None:
         assert model.softmax is not None
         assert model.vocabulary is not None
         self.network, self.vocabulary, self.unknown = network, model.vocabulary, model.config.unknown
-        self.weight, self.bias = (model.softmax()[part].double().numpy() for part in ("weight", "bias"))
+        arrays = model.softmax()
+        self.weight, self.bias = (np.asarray(arrays[part], dtype=np.float64) for part in ("weight", "bias"))
 
     def sentence(self, words: Sequence[str], state: RowState) -> tuple[Array, RowState]:
         """(G, n + 1), and the state after it."""
@@ -61,10 +72,10 @@ class PlainReader:
         scores = self.weight @ hidden + self.bias
         known = target in self.vocabulary
         number = max(n for n, word in enumerate(self.vocabulary.words) if word == (target if known else self.unknown))
-        return float(scores[number] - np.log(np.exp(scores).sum()))
+        return float(scores[number] - scores.max() - np.log(np.exp(scores - scores.max()).sum()))
 
     def rows(self, sentences: Sequence[Sequence[str]], rows: int) -> list[Array]:
-        """As bilm-tf reads (section 9.2 of the format notes): at each step, row by row, who is done takes the next."""
+        """As bilm-tf reads (section 9.2 of the format notes): each finished row takes the next sentence."""
         waiting, left = list(sentences), [0] * rows
         states = [self.network.zero_state() for _ in range(rows)]
         found = []
@@ -81,34 +92,22 @@ class PlainReader:
 
 def twins(drawn: ReferenceModel, seed: int) -> tuple[Model, PlainReader, RowState]:
     """A model that starts from a random state, the reader it is compared with, and that state."""
-    twin = Twin.of(drawn)
-    config = twin.bilm.config
-    speller = twin.speller
-    if not speller.vocabulary:
-        speller = Speller(config, vocabulary=Vocabulary(KNOWN))
-    assert speller.vocabulary is not None
-    random = np.random.default_rng(seed)
-    tensors = {
-        "weight": torch.from_numpy(random.normal(size=(len(speller.vocabulary), config.vector_dim))),
-        "bias": torch.from_numpy(random.normal(size=len(speller.vocabulary))),
-    }
-    [start] = twin.random_rows(seed, 1)
-    model = Model(
-        network=twin.bilm,
-        speller=speller,
-        start=twin.state([start]),
-        card=Card(),
-        character_vocabulary=drawn.characters if hasattr(drawn, "characters") else None,
-        softmax=lambda: tensors,
-    )
-    return model, PlainReader(twin.network, model), start
+    plain = Model(as_checkpoint(drawn))
+    model = with_softmax(plain, plain.vocabulary or Vocabulary(KNOWN), seed=seed)
+    draw = np.random.default_rng(seed)
+    zeros = State.zeros(model.config)
+    start = State(*(draw.normal(0, 0.5, part.shape).astype(np.float32) for part in (zeros.h, zeros.c)))
+    row = [
+        [(h[0].astype(np.float64), c[0].astype(np.float64)) for h, c in zip(start.h[:, g], start.c[:, g], strict=True)]
+        for g in range(model.config.num_directions)
+    ]
+    model = model.with_start(start, "random numbers")
+    return model, PlainReader(drawn.network(), model), row
 
 
 @patiently
 @given(models, batches, seeds)
-def test_from_the_fixed_state_scores_are_those_of_the_reference(
-    drawn: ReferenceModel, texts: list[list[str]], seed: int
-) -> None:
+def test_read_from_fixed_state_equals_reference(drawn: ReferenceModel, texts: list[list[str]], seed: int) -> None:
     model, reader, start = twins(drawn, seed)
     for words, (own_words, found) in zip(texts, Predictor(model).read_from_fixed_state(texts), strict=True):
         assert own_words == words
@@ -117,7 +116,7 @@ def test_from_the_fixed_state_scores_are_those_of_the_reference(
 
 @patiently
 @given(models, batches, seeds, st.integers(1, 4))
-def test_rows_that_take_a_sentence_at_a_time_are_those_of_bilm_tf(
+def test_read_carrying_state_of_single_sentences_equals_bilm_tf(
     drawn: ReferenceModel, texts: list[list[str]], seed: int, rows: int
 ) -> None:
     model, reader, _ = twins(drawn, seed)
@@ -129,7 +128,9 @@ def test_rows_that_take_a_sentence_at_a_time_are_those_of_bilm_tf(
 
 @patiently
 @given(models, batches, seeds)
-def test_a_passage_is_read_backwards_from_its_end(drawn: ReferenceModel, texts: list[list[str]], seed: int) -> None:
+def test_read_carrying_state_reads_passages_backward_from_their_end(
+    drawn: ReferenceModel, texts: list[list[str]], seed: int
+) -> None:
     model, reader, _ = twins(drawn, seed)
     found = list(Predictor(model).read_carrying_state(texts, rows=2, passage=len(texts)))
     in_order, from_the_end = reader.rows(texts, 1), reader.rows(texts[::-1], 1)[::-1]
@@ -140,28 +141,30 @@ def test_a_passage_is_read_backwards_from_its_end(drawn: ReferenceModel, texts: 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @patiently
 @given(many_languages_models(), batches, seeds, st.integers(1, 3), st.integers(1, 3))
-def test_a_direction_alone_has_the_scores_it_has_beside_the_other(
+def test_scores_of_one_direction_equal_those_of_both(
     direction: Direction, drawn: ReferenceModel, texts: list[list[str]], seed: int, rows: int, passage: int
 ) -> None:
     both = twins(drawn, seed)[0]
     alone = one_way(both, direction)
-    for way in (Predictor.read_from_fixed_state, partial(Predictor.read_carrying_state, rows=rows, passage=passage)):
-        for (_, found), (_, expected) in zip(way(Predictor(alone), texts), way(Predictor(both), texts), strict=True):
+    for read in (Predictor.read_from_fixed_state, partial(Predictor.read_carrying_state, rows=rows, passage=passage)):
+        for (_, found), (_, expected) in zip(read(Predictor(alone), texts), read(Predictor(both), texts), strict=True):
             assert_close(found, expected[[DIRECTIONS.index(direction)]])
 
 
 @pytest.mark.parametrize(("rows", "passage"), [(1, 1), (2, 1), (3, 2), (64, 32)])
-def test_chunks_leave_no_trace(toy: Model, monkeypatch: pytest.MonkeyPatch, rows: int, passage: int) -> None:
+def test_scores_do_not_depend_on_the_size_of_chunks(
+    toy: Model, monkeypatch: pytest.MonkeyPatch, rows: int, passage: int
+) -> None:
     text = [TEXT[number % 5] for number in range(23)]
     expected = [found for _, found in Predictor(toy).read_carrying_state(text, rows=rows, passage=passage)]
     for steps in (1, 7, 10_000):
         monkeypatch.setattr("elmore.scoring.rows.CHUNK_STEPS", steps)
         again = [found for _, found in Predictor(toy).read_carrying_state(text, rows=rows, passage=passage)]
         for own, other in zip(expected, again, strict=True):
-            assert_close(own, other, atol=2e-5)
+            assert_close(own, other)
 
 
-def test_a_text_read_as_one_passage_has_the_loss_of_training(toy: Model) -> None:
+def test_scores_of_one_passage_equal_the_training_loss(toy: Model) -> None:
     assert toy.softmax is not None
     assert toy.vocabulary is not None
     text = [words for words in TEXT if words]
@@ -173,79 +176,166 @@ def test_a_text_read_as_one_passage_has_the_loss_of_training(toy: Model) -> None
     steps = len(stream) - 1
     windows = Windows(np.array(stream, np.uint32), np.array(classes, np.uint32), WindowPlan(batch_size=1, length=steps))
     model = LanguageModel(toy.config, classes=len(toy.vocabulary))
-    model.network.load_state_dict(toy.network.state_dict())
-    model.softmax_weight.data, model.softmax_bias.data = toy.softmax()["weight"], toy.softmax()["bias"]
+    model.network.load_state_dict(BiLM.from_checkpoint(toy.checkpoint).state_dict())
+    softmax = toy.softmax()
+    model.softmax_weight.data, model.softmax_bias.data = (
+        torch.from_numpy(np.asarray(softmax[part])) for part in ("weight", "bias")
+    )
     window = windows[0]
     with torch.no_grad():
         losses, _ = model(
-            toy.speller.spell([types[number] for number in window.types]),
+            WordIdTensors.of(toy.word_indexer.index([types[number] for number in window.types])),
             torch.from_numpy(window.inputs),
             torch.from_numpy(window.targets),
-            State.zeros(toy.config),
+            StateTensors.zeros(toy.config),
         )
     found = Predictor(toy).read_carrying_state(text, rows=1, passage=len(text))
     own = -np.concatenate([scores for _, scores in found], axis=1).mean(axis=1)
     np.testing.assert_allclose(own, losses.numpy(), rtol=1e-5)
 
 
-def test_a_sentence_has_the_same_scores_alone_in_any_order_and_among_others(toy: Model) -> None:
+def test_sentence_has_the_same_scores_in_any_order_and_batch(toy: Model) -> None:
     predictor = Predictor(toy)
     alone = [next(predictor.read_from_fixed_state([words])).log_probabilities for words in TEXT]
     for order in (range(5), range(4, -1, -1), [3, 1, 4, 0, 2] * 50):
         for number, (words, found) in zip(order, predictor.read_from_fixed_state(TEXT[n] for n in order), strict=True):
             assert words == TEXT[number]
-            assert_close(found, alone[number], atol=1e-5)
+            assert_close(found, alone[number])
 
 
-def test_carried_rows_start_from_zeros_whatever_the_fixed_state(toy: Model) -> None:
-    started = replace(toy, start=State(toy.start.h + 0.5, toy.start.c + 0.5))
+def test_carried_rows_start_from_zeros_for_any_start_state(toy: Model) -> None:
+    started = toy.with_start(State(toy.start.h + 0.5, toy.start.c + 0.5), "a test")
     cold, warm = (next(Predictor(model).read_from_fixed_state(TEXT)) for model in (toy, started))
     carried = next(Predictor(started).read_carrying_state(TEXT, rows=8, passage=1))
-    assert_close(carried.log_probabilities, cold.log_probabilities, atol=1e-5)
+    assert_close(carried.log_probabilities, cold.log_probabilities)
     assert np.abs(warm.log_probabilities - cold.log_probabilities).max() > 1e-2
 
 
-@pytest.mark.parametrize("way", ["fixed", "carry"])
-def test_an_endless_stream_is_read_as_far_as_asked(toy: Model, way: str) -> None:
+@pytest.mark.parametrize("state", ["fixed", "carry"])
+def test_predictor_reads_an_endless_stream_on_demand(toy: Model, state: str) -> None:
     predictor = Predictor(toy)
     endless: Iterator[list[str]] = repeat(["the", "cat"])
     read = (
         predictor.read_from_fixed_state(endless)
-        if way == "fixed"
+        if state == "fixed"
         else predictor.read_carrying_state(endless, rows=4, passage=3)
     )
     assert len(list(islice(read, 3000))) == 3000
 
 
-def test_nothing_in_nothing_out(toy: Model) -> None:
+def test_predictor_without_sentences_returns_nothing(toy: Model) -> None:
     assert list(Predictor(toy).read_from_fixed_state([])) == []
     assert list(Predictor(toy).read_carrying_state([], rows=3, passage=2)) == []
 
 
 @pytest.mark.parametrize("sentence", [["the", 3], b"the", None])
-def test_what_is_no_sentence_is_refused(toy: Model, sentence: object) -> None:
+def test_words_of_names_a_wrong_sentence(toy: Model, sentence: Any) -> None:
     with pytest.raises(InputError, match="sentence 1"):
-        list(Predictor(toy).words_of([["the"], sentence]))  # type: ignore[list-item]
+        list(Predictor(toy).words_of([["the"], sentence]))
 
 
-def test_the_word_stands_for_itself_as_input_and_for_unk_as_target(toy: Model) -> None:
+@pytest.mark.parametrize(
+    ("sentences", "message"), [(Path("text.txt"), "'text.txt' is a path"), (5, "5 is no text"), (None, "None is no")]
+)
+def test_scoring_rejects_what_is_no_text(toy: Model, sentences: Any, message: str) -> None:
+    for score in (perplexity, surprisal):
+        with pytest.raises(InputError, match=message):
+            score(sentences, model=toy)
+
+
+@pytest.mark.parametrize("wrong", [5, ["elmore-en"]])
+def test_scoring_rejects_what_is_no_model(wrong: Any) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: perplexity("A cat.", model=wrong),
+        lambda: surprisal("A cat.", model=wrong),
+        lambda: substitutes("A [cat].", model=wrong),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match="give a name, a path, a Model or a Predictor"):
+            call()
+
+
+def test_scoring_rejects_an_embedder_as_model(tiny: Embedder) -> None:
+    with pytest.raises(InputError, match="give a name, a path, a Model or a Predictor"):
+        perplexity("A cat.", model=tiny)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("option", "value"), [("device", "cpu"), ("device", "auto"), ("compute", "float32")])
+def test_scoring_accepts_the_engine_options_of_a_predictor(toy: Model, option: str, value: Any) -> None:
+    predictor = Predictor(toy)
+    assert perplexity(TEXT, model=predictor, **{option: value}) == perplexity(TEXT, model=toy)
+
+
+def test_scoring_rejects_other_engine_options_than_the_predictors(toy: Model) -> None:
+    predictor = Predictor(toy)
+    with pytest.raises(InputError, match="compute is 'bfloat16', and this model was opened with 'float32'"):
+        perplexity(TEXT, model=predictor, compute="bfloat16")
+    with pytest.raises(InputError, match="device"):
+        substitutes("the [cat]", model=predictor, device="tpu")
+
+
+def test_word_is_read_by_its_characters_and_predicted_as_unknown(toy: Model) -> None:
     scores = [
         found for _, found in Predictor(toy).read_from_fixed_state([["dog", "sat"], ["pig", "sat"], ["<UNK>", "sat"]])
     ]
-    # As targets all three are <UNK>; as inputs they are spelt, so that what comes after them differs.
-    assert_close(scores[0][0, 0], scores[1][0, 0], atol=1e-5)
-    assert_close(scores[0][0, 0], scores[2][0, 0], atol=1e-5)
+    # As targets all three are <UNK>. As inputs they have their characters, so the scores of the next word differ.
+    assert_close(scores[0][0, 0], scores[1][0, 0])
+    assert_close(scores[0][0, 0], scores[2][0, 0])
     assert abs(scores[0][0, 1] - scores[1][0, 1]) > 1e-3
 
 
-def assert_close(own: Array, expected: Array, *, atol: float = 1e-9, reason: str = "") -> None:
-    np.testing.assert_allclose(own, expected, rtol=0, atol=atol, err_msg=reason)
-
-
-def test_what_is_advised_about_wrapped_lines_can_be_done(toy: Model) -> None:
+def test_words_of_gives_useful_advice_about_wrapped_lines(toy: Model) -> None:
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     with pytest.warns(
         InputWarning, match="look hard-wrapped.*; if that is wrong, write each paragraph in one line, wi"
     ):
         assert len(list(Predictor(toy).words_of("\n".join(lines)))) == 1
     assert len(list(Predictor(toy).words_of("\n\n".join(lines)))) == 5
+
+
+def test_predictor_frees_the_weights_of_the_network(toy: Model) -> None:
+    assert Predictor(toy).model.checkpoint.tensors == {}
+
+
+def test_threads_share_a_predictor_with_identical_bits(toy: Model) -> None:
+    predictor = Predictor(toy)
+    texts = [[["the", "cat", f"word{number}", "sat"], ["a", "bow"] * (number % 5)] for number in range(12)]
+
+    def score(number: int) -> list[Any]:
+        text = texts[number % len(texts)]
+        fixed = [found for _, found in predictor.read_from_fixed_state(text)]
+        carried = [found for _, found in predictor.read_carrying_state(text, rows=2, passage=1)]
+        best = substitutes("the [cat] sat", model=predictor).both or []
+        return [*fixed, *carried, np.array([probability for _, probability in best])]
+
+    expected = [score(number) for number in range(len(texts))]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # many switches between threads
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            for number, found in enumerate(pool.map(score, range(48), timeout=120)):
+                for one, other in zip(found, expected[number % len(texts)], strict=True):
+                    assert np.array_equal(one, other)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_threads_continue_when_one_scores_wrong_input(toy: Model) -> None:
+    predictor = Predictor(toy)
+
+    def score(number: int) -> str:
+        try:
+            return f"{perplexity(TEXT if number % 3 else [['the', 3]], model=predictor).mean:.6f}"
+        except InputError:
+            return "error"
+
+    expected = score(1)
+    assert math.isfinite(float(expected))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(score, range(24), timeout=120))
+    assert found == ["error" if number % 3 == 0 else expected for number in range(24)]
+
+
+def assert_close(own: Array, expected: Array, *, reason: str = "") -> None:
+    """float32 against float64."""
+    np.testing.assert_allclose(own, expected, rtol=1e-5, atol=2e-5, err_msg=reason)

@@ -1,6 +1,5 @@
 """What the model would put in the brackets."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,12 @@ from elmore.errors import InputError, InputWarning
 from elmore.model import Model
 from elmore.scoring import Predictor, substitutes, surprisal
 from one_way import DIRECTIONS, one_way
+from random_softmax import with_softmax
 
 SENTENCE = "the cat sat on a [mat] and a bow ."
 
 
-def test_probabilities_are_those_of_the_word_in_its_place(toy: Model) -> None:
+def test_substitutes_probabilities_equal_surprisal_of_the_word(toy: Model) -> None:
     found = substitutes(SENTENCE, model=toy, top=99, specials=True)
     assert found.backward is not None
     assert len(found.forward) == 15
@@ -27,7 +27,7 @@ def test_probabilities_are_those_of_the_word_in_its_place(toy: Model) -> None:
         assert dict(found.backward)[word] == pytest.approx(2 ** -scores.backward[5], rel=2e-5)
 
 
-def test_both_sides_are_the_product_over_what_is_probable_anyway_made_to_sum_to_one(toy: Model) -> None:
+def test_both_is_normalized_product_over_unigram_probability(toy: Model) -> None:
     forward, backward, both = substitutes(SENTENCE, model=toy, top=99, specials=True)
     assert backward is not None
     assert both is not None
@@ -40,7 +40,7 @@ def test_both_sides_are_the_product_over_what_is_probable_anyway_made_to_sum_to_
     assert sum(probability for _, probability in both) == pytest.approx(1)
 
 
-def test_of_both_sides_words_share_what_marks_would_take(toy: Model) -> None:
+def test_both_without_special_tokens_is_normalized_again(toy: Model) -> None:
     without = substitutes(SENTENCE, model=toy, top=99).both or []
     with_marks = dict(substitutes(SENTENCE, model=toy, top=99, specials=True).both or [])
     assert sum(probability for _, probability in without) == pytest.approx(1)
@@ -50,7 +50,7 @@ def test_of_both_sides_words_share_what_marks_would_take(toy: Model) -> None:
         assert probability == pytest.approx(with_marks[word] / total, rel=2e-5)
 
 
-def test_the_most_probable_come_first_and_only_as_many_as_asked(toy: Model) -> None:
+def test_substitutes_returns_the_top_candidates_first(toy: Model) -> None:
     few, all_of_them = substitutes(SENTENCE, model=toy, top=3), substitutes(SENTENCE, model=toy, top=99)
     for some, all_words in zip(few, all_of_them, strict=True):
         assert some is not None
@@ -60,13 +60,13 @@ def test_the_most_probable_come_first_and_only_as_many_as_asked(toy: Model) -> N
         assert probabilities == sorted(probabilities, reverse=True)
 
 
-def test_marks_are_left_out_unless_asked_for_and_change_no_probability(toy: Model) -> None:
+def test_substitutes_omits_special_tokens_by_default(toy: Model) -> None:
     without, with_marks = (dict(substitutes(SENTENCE, model=toy, top=99, specials=s).forward) for s in (False, True))
     assert with_marks.keys() - without.keys() == {"<S>", "</S>", "<UNK>"}
     assert without == {word: with_marks[word] for word in without}
 
 
-def test_what_stands_in_the_brackets_does_not_matter(toy: Model) -> None:
+def test_substitutes_ignores_the_bracketed_text(toy: Model) -> None:
     expected = substitutes(SENTENCE, model=toy)
     for inside in ("dog", "very old mat", "", "<S>"):
         found = substitutes(SENTENCE.replace("mat", inside), model=toy)
@@ -74,7 +74,7 @@ def test_what_stands_in_the_brackets_does_not_matter(toy: Model) -> None:
         np.testing.assert_allclose([p for _, p in found.both or ()], [p for _, p in expected.both or ()], rtol=5e-6)
 
 
-def test_a_string_is_tokenised_and_a_list_is_not(toy: Model) -> None:
+def test_substitutes_tokenizes_strings_but_not_lists(toy: Model) -> None:
     expected = substitutes(SENTENCE, model=toy)
     assert substitutes(SENTENCE.split(), model=toy) == expected
     assert substitutes(SENTENCE.replace("bow .", "bow."), model=toy) == expected
@@ -82,40 +82,40 @@ def test_a_string_is_tokenised_and_a_list_is_not(toy: Model) -> None:
 
 
 @pytest.mark.parametrize("sentence", ["[mat]", "[mat] sat", "the [mat]", ["[]"]])
-def test_the_place_may_be_at_either_end(toy: Model, sentence: str | list[str]) -> None:
+def test_substitutes_accepts_brackets_at_either_end(toy: Model, sentence: str | list[str]) -> None:
     found = substitutes(sentence, model=toy)
     assert len(found.forward) == 10
 
 
 @pytest.mark.parametrize("sentence", ["no brackets", "[two] of [them]", ["[", "]"], ["[a]", "[b]"], ""])
-def test_one_place_and_only_one_must_be_marked(toy: Model, sentence: str | list[str]) -> None:
+def test_substitutes_requires_exactly_one_bracketed_position(toy: Model, sentence: str | list[str]) -> None:
     with pytest.raises(InputError, match="exactly one place in"):
         substitutes(sentence, model=toy)
 
 
-def test_a_model_that_reads_one_way_has_only_forward(fixtures: Path, give_softmax: Callable[..., Model]) -> None:
+def test_substitutes_of_forward_model_has_only_forward(fixtures: Path) -> None:
     model = load(fixtures / "variants" / "unidirectional_one_layer_words")
-    found = substitutes("the [x] of", model=give_softmax(model, model.vocabulary), top=4)
+    found = substitutes("the [x] of", model=with_softmax(model, model.vocabulary), top=4)
     assert len(found.forward) == 4
     assert (found.backward, found.both) == (None, None)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_direction_alone_puts_there_what_it_puts_beside_the_other(toy: Model, direction: Direction) -> None:
+def test_substitutes_of_one_direction_equal_those_of_both(toy: Model, direction: Direction) -> None:
     both, alone = (substitutes(SENTENCE, model=model)._asdict() for model in (toy, one_way(toy, direction)))
     assert [word for word, _ in alone[direction]] == [word for word, _ in both[direction]]
     np.testing.assert_allclose([p for _, p in alone[direction]], [p for _, p in both[direction]], rtol=5e-6)
     assert [side for side in alone if alone[side] is not None] == [direction]
 
 
-def test_a_predictor_reads_the_softmax_once(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictor_reads_the_softmax_once(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = Predictor(toy)
-    monkeypatch.setattr("elmore.scoring.softmax.Softmax.of", None)  # whoever calls it now fails
+    monkeypatch.setattr("elmore.scoring.softmax.Softmax.of", None)  # a second call would fail
     assert substitutes(SENTENCE, model=predictor).forward
 
 
-def test_trained_words_fit_their_context(fixtures: Path) -> None:
-    # The checkpoint learnt five sentences nearly by heart; this is one of them.
+def test_substitutes_of_trained_model_fit_their_context(fixtures: Path) -> None:
+    # The checkpoint was trained on five sentences until it predicted them; this is one of them.
     text = (fixtures / "bilm-tf-checkpoint" / "data.txt").read_text().splitlines()[0]
     found = substitutes(text.replace("language", "[language]").split(), model=load(fixtures / "bilm-tf-checkpoint"))
     assert found.both is not None
@@ -123,7 +123,7 @@ def test_trained_words_fit_their_context(fixtures: Path) -> None:
 
 
 @pytest.mark.parametrize("top", [0, 2.5, True])
-def test_a_wrong_number_is_refused(toy: Model, top: object) -> None:
+def test_substitutes_rejects_a_wrong_top(toy: Model, top: object) -> None:
     with pytest.raises(InputError, match="top is"):
         substitutes(SENTENCE, model=toy, top=top)  # type: ignore[arg-type]
 
@@ -140,11 +140,11 @@ def test_a_wrong_number_is_refused(toy: Model, top: object) -> None:
         (["[-LRB-]", "a"], ["[(]", "a"]),
     ],
 )
-def test_penn_tokens_become_the_words_around_the_place(toy: Model, penn: list[str], words: list[str]) -> None:
+def test_substitutes_converts_penn_tokens_around_the_position(toy: Model, penn: list[str], words: list[str]) -> None:
     assert substitutes(penn, model=toy, token_style="penn") == substitutes(words, model=toy)
 
 
-def test_penn_tokens_are_remarked_upon_and_a_style_must_be_known(toy: Model) -> None:
+def test_substitutes_warns_about_penn_tokens(toy: Model) -> None:
     with pytest.warns(InputWarning, match="the tokens look Penn-style"):
         substitutes(["I", "do", "n't", "[sit]"], model=toy)
     with pytest.raises(InputError, match="token_style is 'spacy'; it must be one of moses, penn, nltk, plain, ud"):

@@ -1,9 +1,9 @@
-"""How surprising every word is, in the order of the sentence; and the tables that tell."""
+"""The surprisal of each word, in the order of the sentence; and the tables of surprisals."""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from elmore.model import Model
 from elmore.scoring import Predictor, Surprisal, perplexity, surprisal
 from elmore.scoring.surprisal_table import TableFormat, table_format, write_table
 from one_way import DIRECTIONS, one_way
+from random_softmax import with_softmax
 
 TEXT = [["the", "cat", "sat", "on", "a", "rug", "."], [], ["bow"], ['"', "the", '"']]
 
@@ -26,7 +27,7 @@ def table(scores: Iterable[Surprisal], form: TableFormat, *, logarithms: bool = 
     return file.getvalue()
 
 
-def test_words_keep_their_places_in_both_directions(toy: Model) -> None:
+def test_surprisal_has_sentence_order_in_both_directions(toy: Model) -> None:
     for scores, (words, found) in zip(
         surprisal(TEXT, model=toy), Predictor(toy).read_from_fixed_state(TEXT), strict=True
     ):
@@ -41,7 +42,7 @@ def test_words_keep_their_places_in_both_directions(toy: Model) -> None:
             assert scores.both[place] == pytest.approx((scores.forward[place] + scores.backward[place]) / 2)
 
 
-def test_a_word_is_judged_by_its_left_or_by_its_right(toy: Model) -> None:
+def test_surprisal_depends_on_one_side_in_each_direction(toy: Model) -> None:
     first, other_end, other_start = surprisal(
         [["the", "cat", "sat"], ["the", "cat", "mat"], ["bow", "cat", "sat"]], model=toy
     )
@@ -54,11 +55,11 @@ def test_a_word_is_judged_by_its_left_or_by_its_right(toy: Model) -> None:
     assert abs(first.backward[1] - other_end.backward[1]) > 1e-3
 
 
-def test_words_outside_the_vocabulary_are_marked(toy: Model) -> None:
+def test_surprisal_marks_words_outside_the_vocabulary(toy: Model) -> None:
     assert next(surprisal(TEXT, model=toy)).in_vocabulary == [True, True, True, True, True, False, True]
 
 
-def test_carried_on_a_sentence_remembers_those_before_it(toy: Model) -> None:
+def test_surprisal_with_carried_state_depends_on_earlier_sentences(toy: Model) -> None:
     twice = [["the", "cat"], ["the", "cat"]]
     fixed, carried = (list(surprisal(twice, model=toy, state=state)) for state in ("fixed", "carry"))
     np.testing.assert_allclose(fixed[0].forward, fixed[1].forward, atol=1e-6)
@@ -68,9 +69,9 @@ def test_carried_on_a_sentence_remembers_those_before_it(toy: Model) -> None:
     assert np.log2(last.forward) == pytest.approx(np.mean([scores.forward for scores in carried]), rel=1e-5)
 
 
-def test_a_model_that_reads_one_way_has_only_forward(fixtures: Path, give_softmax: Callable[..., Model]) -> None:
+def test_surprisal_of_forward_model_has_only_forward(fixtures: Path) -> None:
     model = load(fixtures / "variants" / "unidirectional_one_layer_words")
-    [scores] = surprisal([["the", "of"]], model=give_softmax(model, model.vocabulary))
+    [scores] = surprisal([["the", "of"]], model=with_softmax(model, model.vocabulary))
     assert scores.forward.shape == (2,)
     assert (scores.backward, scores.both) == (None, None)
     header, first, _ = csv.reader(io.StringIO(table([scores], "tsv")), dialect="excel-tab")
@@ -80,7 +81,7 @@ def test_a_model_that_reads_one_way_has_only_forward(fixtures: Path, give_softma
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("state", ["fixed", "carry"])
-def test_a_direction_alone_says_what_it_says_beside_the_other(toy: Model, direction: Direction, state) -> None:
+def test_surprisal_of_one_direction_equals_that_of_both(toy: Model, direction: Direction, state) -> None:
     both, alone = (list(surprisal(TEXT, model=model, state=state)) for model in (toy, one_way(toy, direction)))
     for expected, found in zip(both, alone, strict=True):
         assert (found.words, found.in_vocabulary) == (expected.words, expected.in_vocabulary)
@@ -105,7 +106,7 @@ def rows_of(text: str, form: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "json", "jsonl"])
-def test_every_kind_of_table_reads_back(toy: Model, form) -> None:
+def test_write_table_can_be_read_back_in_every_format(toy: Model, form) -> None:
     text = [*TEXT, ["a,b", "c\td", "né"]]
     scores = list(surprisal(text, model=toy))
     rows = rows_of(table(scores, form), form)
@@ -119,7 +120,7 @@ def test_every_kind_of_table_reads_back(toy: Model, form) -> None:
         )
 
 
-def test_logarithms_of_probabilities_can_be_asked_for(toy: Model) -> None:
+def test_write_table_with_logarithms_writes_log_probabilities(toy: Model) -> None:
     bits, logs = (rows_of(table(surprisal(TEXT, model=toy), "json", logarithms=x), "json") for x in (False, True))
     assert list(logs[0])[-3:] == ["log_forward", "log_backward", "log_both"]
     for one, other in zip(bits, logs, strict=True):
@@ -128,11 +129,11 @@ def test_logarithms_of_probabilities_can_be_asked_for(toy: Model) -> None:
 
 
 @pytest.mark.parametrize(("form", "written"), [("tsv", "\t".join(COLUMNS) + "\n"), ("json", "[]\n"), ("jsonl", "")])
-def test_a_text_without_words_is_a_table_without_rows(form, written: str) -> None:
+def test_write_table_without_words_has_no_rows(form, written: str) -> None:
     assert table([], form) == written
 
 
-def test_nothing_is_written_before_the_first_sentence_is_scored() -> None:
+def test_write_table_writes_nothing_before_first_score() -> None:
     def failing() -> Iterator[Surprisal]:
         raise InputError("no")
         yield
@@ -143,13 +144,13 @@ def test_nothing_is_written_before_the_first_sentence_is_scored() -> None:
     assert file.getvalue() == ""
 
 
-def test_the_name_of_a_file_says_which_table_it_is() -> None:
+def test_table_format_follows_file_name() -> None:
     names = ["-", "a.tsv", "a.CSV", "a.json", "a.jsonl"]
     assert [table_format(name) for name in names] == ["tsv", "tsv", "csv", "json", "jsonl"]
     with pytest.raises(InputError, match=r"a\.xlsx: a table of surprisals is written to \.tsv, "):
         table_format("a.xlsx")
 
 
-def test_a_wrong_state_is_refused_before_anything_is_read(toy: Model) -> None:
+def test_surprisal_rejects_wrong_state_before_reading(toy: Model) -> None:
     with pytest.raises(InputError, match="state is 'warm'"):
         surprisal(TEXT, model=toy, state="warm")  # type: ignore[arg-type]

@@ -6,11 +6,16 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 
 from disk_journal import assert_durable, recorded
 from elmore.errors import FormatError, NotFound
@@ -42,6 +47,21 @@ def test_the_record_tells_where_the_file_came_from(website):
     assert record["sha256"] == sha256(BODY).hexdigest()
     assert record["etag"] == website.pages["/model.zip"].etag
     assert {entry.name for entry in path.parent.iterdir()} == {"model.zip", "model.zip.json", "model.zip.lock"}
+
+
+def test_fetch_reports_a_file_that_was_not_verified(website, caplog):
+    url = website.put("/model.zip", BODY)
+    get(url)
+    message = f"{url}: not verified, for no SHA-256 of it is known; compare {sha256(BODY).hexdigest()}"
+    assert message in caplog.text
+    caplog.clear()
+    get(url)
+    assert not caplog.records  # only when it is downloaded
+
+
+def test_fetch_does_not_report_a_verified_file(website, caplog):
+    get(website.put("/model.zip", BODY), digest=sha256(BODY).hexdigest())
+    assert not caplog.records
 
 
 def test_two_addresses_with_one_file_name_do_not_meet(website):
@@ -342,3 +362,65 @@ def test_a_file_and_what_is_known_of_it_are_on_disk_before_they_have_their_names
     assert [Path(target).name for target in journal.targets[-2:]] == ["model.zip", "model.zip.json"]
     assert path.parent == cache / Path(journal.targets[-1]).parent
     assert_durable(journal)
+
+
+@pytest.fixture
+def other_process(website, cache, monkeypatch):
+    """The lock of a file, held as another process would hold it, and the file to wait for.
+
+    On the clock of the waiting process, each look takes ten seconds.
+    """
+    clock = SimpleNamespace(monotonic=count(step=10).__next__, sleep=time.sleep)
+    monkeypatch.setattr(downloads, "time", clock)
+    monkeypatch.setattr(downloads, "SECONDS_BEFORE_NOTICE", 0.01)
+    url = website.put("/model.zip", BODY)
+    entry = downloads._CacheEntry.of(url, "model.zip")
+    entry.folder.mkdir(parents=True)
+    # The lock is released first: the thread may wait for it after a failed test.
+    with ThreadPoolExecutor(1) as thread, FileLock(entry.beside("lock")) as lock:
+        yield SimpleNamespace(lock=lock, entry=entry, fetch=lambda: thread.submit(get, url))
+
+
+def test_fetch_reports_that_it_waits_for_another_process(other_process, caplog, monkeypatch):
+    looked = watch_progress(monkeypatch, changes=True)
+    fetched = other_process.fetch()
+    assert looked.wait(timeout=60)
+    assert caplog.messages == ["waiting for another process that fetches model.zip"]
+    assert caplog.records[0].levelno == logging.WARNING
+    # Far beyond the limit of a download without progress.
+    assert not fetched.done()
+    other_process.lock.release()
+    assert fetched.result(timeout=60).read_bytes() == BODY
+
+
+def test_fetch_gives_up_when_another_process_makes_no_progress(other_process, monkeypatch):
+    watch_progress(monkeypatch, changes=False)
+    with pytest.raises(NotFound, match=r"another process has fetched this file .* without progress; end that process"):
+        other_process.fetch().result(timeout=60)
+    assert not other_process.entry.file.exists()
+
+
+def test_progress_changes_with_every_part_of_a_download(other_process):
+    entry = other_process.entry
+    seen = [downloads._progress(entry)]
+    for size in (1, 2):
+        entry.beside("part").write_bytes(bytes(size))
+        os.utime(entry.beside("part"), ns=(size, size))
+        seen.append(downloads._progress(entry))
+    entry.beside("part").rename(entry.file)
+    seen.append(downloads._progress(entry))
+    assert len(set(seen)) == 4
+
+
+def watch_progress(monkeypatch: pytest.MonkeyPatch, *, changes: bool) -> threading.Event:
+    """Replace what a waiting process sees of the other; the event is set after 100 looks."""
+    looks, looked = count(), threading.Event()
+
+    def progress(entry: object) -> int:
+        look = next(looks)
+        if look == 100:
+            looked.set()
+        return look if changes else 0
+
+    monkeypatch.setattr(downloads, "_progress", progress)
+    return looked

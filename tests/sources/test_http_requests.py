@@ -19,7 +19,7 @@ def test_a_redirect_may_lead_up_to_https_and_never_down_to_http():
         followed = redirected(here, there)
         assert followed is not None
         assert followed.full_url == there
-    with pytest.raises(NotFound, match=r"sends on to http://b.org/x, and such a redirect is not followed"):
+    with pytest.raises(NotFound, match=r"redirects to http://b.org/x; that is followed only"):
         redirected("https://a.org/x", "http://b.org/x")
 
 

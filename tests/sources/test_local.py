@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import NotFound
+from elmore.files.atomic_files import _backup_name
 from elmore.sources import find
 
 
@@ -141,9 +142,7 @@ def test_what_is_neither_file_nor_folder_is_refused(folder):
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "~nobody-of-this-name/model", "", "model.ckpt/", "\udcff"])
 def test_whatever_the_name_it_is_answered_with_a_sentence(name, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    with pytest.raises(
-        NotFound, match=r"no such file or folder|cannot be looked at: \w+|the name of the model is empty"
-    ):
+    with pytest.raises(NotFound, match=r"no such file or folder|cannot be read: \w+|the name of the model is empty"):
         find(name)
 
 
@@ -160,3 +159,9 @@ def test_the_fixtures_of_the_original_programs_are_found(shared):
     assert len(find(fixtures / "bilm-tf-checkpoint" / "model.ckpt-600").files) == 4
     assert find(fixtures / "elmoformanylangs" / "elmo_char_only" / "encoder.pkl").path is not None
     assert find(fixtures / "nlpl" / "nlpl_like.zip").path is not None
+
+
+def test_find_restores_folder_after_interrupted_replacement(folder):
+    folder.rename(_backup_name(folder))  # the state between two renames where names cannot be exchanged
+    assert find(str(folder)).path == folder
+    assert folder.is_dir()

@@ -25,7 +25,7 @@ def test_a_published_model_is_fetched_by_its_name(website, monkeypatch):
 
 def test_a_published_model_that_cannot_be_had_is_named_as_the_user_named_it(monkeypatch):
     monkeypatch.setenv("ELMORE_OFFLINE", "1")
-    with pytest.raises(NotFound, match=r"^efml-en: http://vectors.nlpl.eu/repository/11/144.zip: .*ELMORE_OFFLINE"):
+    with pytest.raises(NotFound, match=r"^efml-en: https://vectors.nlpl.eu/repository/11/144.zip: .*ELMORE_OFFLINE"):
         find("efml-en")
 
 
@@ -74,6 +74,15 @@ def test_a_path_object_is_only_looked_for_here():
         find(Path("https://example.org/model.zip"))
 
 
+def test_a_pair_does_not_show_the_query_of_an_address(website, tmp_path):
+    (tmp_path / "mine.json").write_bytes(b"options")
+    found = find_pair(tmp_path / "mine.json", website.put("/any?sig=SECRET", b"weights"))
+    assert found.origin == website.address("/any?…")
+    with pytest.raises(NotFound, match="lacks a slash") as error:
+        find("https:/example.org/model.zip?sig=SECRET")
+    assert "SECRET" not in str(error.value)
+
+
 def test_a_pair_may_be_paths_or_addresses(website, tmp_path):
     (tmp_path / "mine.json").write_bytes(b"options")
     found = find_pair(tmp_path / "mine.json", website.put("/any", b"weights"))
@@ -92,6 +101,7 @@ def test_the_missing_one_of_a_pair_is_named(tmp_path):
         find_pair(tmp_path / "option.json", tmp_path / "weights.hdf5")
 
 
-def test_finding_a_model_does_not_import_torch_or_open_anything():
-    program = "import elmore.sources, sys; sys.exit('torch' in sys.modules or 'rich' in sys.modules)"
+def test_find_imports_no_network_modules_for_a_shipped_model():
+    slow = "torch", "rich", "filelock", "http.client", "urllib.request"
+    program = f"import sys; from elmore.sources import find; find(); sys.exit(bool(set({slow!r}) & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=120).returncode == 0

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.errors import FormatError, InputError, NotFound
+from elmore.errors import ElmoreError, FormatError, InputError, NotFound
 from elmore.sources import find
+from elmore.sources.published import SHA256
 from elmore.sources.urls import FileUrl
 
 
@@ -93,7 +94,75 @@ def test_a_pinned_digest_is_that_of_the_named_file_only(website):
 def test_an_address_that_cannot_be_meant_is_refused_before_any_request(address, reason):
     with pytest.raises(InputError, match=reason) as error:
         find(address)
-    assert str(error.value).startswith(address)
+    assert str(error.value).startswith(address.replace("me:secret@", ""))
+    assert "secret" not in str(error.value)
+
+
+def test_a_published_file_is_verified_by_its_known_digest(website, monkeypatch, caplog):
+    address = website.put("/model.zip", b"zip")
+    monkeypatch.setitem(SHA256, address, sha256(b"zip").hexdigest())
+    assert find(address).path.read_bytes() == b"zip"
+    assert not caplog.records
+    other = website.put("/other.zip", b"other")
+    monkeypatch.setitem(SHA256, other, sha256(b"zip").hexdigest())
+    with pytest.raises(FormatError, match=r"other.zip: what came has the SHA-256"):
+        find(other)
+
+
+SIGNED = "?X-Amz-Credential=SECRET&X-Amz-Signature=SECRET"
+
+
+def test_the_query_of_an_address_is_neither_stored_nor_shown(website, cache, caplog):
+    """A query may be a signature, which gives access to the file."""
+    caplog.set_level("INFO")
+    website.put(f"/elmo_weights.hdf5{SIGNED}", b"weights", cuts=[3])  # two tries
+    website.put(f"/elmo_options.json{SIGNED}", b"options")
+    found = find(website.address(f"/elmo_weights.hdf5{SIGNED}"))
+    assert found.files["weights.hdf5"].read_bytes() == b"weights"
+    assert found.origin == website.address("/elmo_weights.hdf5?…")
+    assert "trying again" in caplog.text
+    stored = [file for file in cache.rglob("*") if file.is_file()]
+    assert len(stored) == 6
+    assert not any(b"SECRET" in file.read_bytes() or "SECRET" in str(file) for file in stored)
+    assert "SECRET" not in caplog.text
+
+
+def test_two_queries_of_one_address_are_two_files(website):
+    for number in ("1", "2"):
+        address = website.put(f"/model.zip?id={number}", number.encode())
+        assert find(address).path.read_bytes() == number.encode()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"status": 404},
+        {"status": 500},
+        {"status": 302, "headers": {"Location": f"ftp://me:SECRET@example.org/x{SIGNED}"}},
+        {"status": 302, "headers": {"Location": f"http://[::1/x{SIGNED}"}},
+        {"status": 302, "headers": {"Location": f"http://a b/x{SIGNED}"}},
+        {"body": b""},
+        {"body": b"<html>", "headers": {"Content-Type": "text/html"}},
+        {"body": b"other than pinned"},
+        None,
+    ],
+)
+def test_no_error_shows_the_query_of_an_address(website, caplog, page):
+    caplog.set_level("INFO")
+    address = website.address(f"/model.zip{SIGNED}")
+    if page is not None:
+        website.put(f"/model.zip{SIGNED}", **page)
+    with pytest.raises(ElmoreError) as error:
+        find(f"{address}#sha256={'0' * 64}")
+    assert str(error.value).startswith(website.address("/model.zip?…"))
+    assert "SECRET" not in str(error.value)
+    assert "SECRET" not in caplog.text
+
+
+def test_missing_options_do_not_show_the_query_of_an_address(website):
+    with pytest.raises(NotFound, match="its options file is missing") as error:
+        find(website.put(f"/weights.hdf5{SIGNED}", b"weights"))
+    assert "SECRET" not in str(error.value)
 
 
 @pytest.mark.parametrize("host", ["x" * 100 + ".invalid", "a..b.invalid", "exa mple.invalid"])

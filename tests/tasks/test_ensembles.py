@@ -12,6 +12,7 @@ from elmore.errors import FormatError, InputError, NotFound
 from elmore.tasks.events import EnsembleFinished, Finished
 from elmore.tasks.layer_cache import LayerReader
 from elmore.tasks.train_ensemble import train_ensemble
+from elmore.tasks.train_model import train
 from elmore.tasks.trained_model import load
 from elmore.training.events import Evaluated, Stopped
 from small_tasks import SMALL, TRAINING, WITH_ELMO, train_small, write_data
@@ -102,7 +103,12 @@ def test_an_ensemble_is_trained_seed_by_seed_and_goes_on_after_a_stop_as_if_ther
     assert finished.score.value == load(tmp_path / "whole", device="cpu").evaluate(data["ner"]).value
     assert str(finished).splitlines()[0] == f"all 2 together: dev F1 {finished.score.value:.2f}"
     assert sum(isinstance(event, Finished) for event in events) == 2
-    assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == ["ensemble.json", "seed-4", "seed-5"]
+    assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == [
+        ".lock",
+        "ensemble.json",
+        "seed-4",
+        "seed-5",
+    ]
 
     stopped = train_ensemble("ner", tmp_path / "parts", seeds=2, recipe=RECIPE, **options)
     for event in stopped:
@@ -133,6 +139,20 @@ def test_an_ensemble_goes_on_with_the_same_data_alone(data, tmp_path):
     other.write_text(data["ner"].read_text() + "\nBob\tB-PER\n")
     with pytest.raises(InputError, match=r"seed-5: the (data|--train data) is not what"):
         list(train_ensemble("ner", tmp_path / "run", seeds=None, train=other, dev=data["ner"], device="cpu"))
+
+
+def test_ensemble_in_use_rejects_other_runs_of_it_and_its_member(data, tmp_path):
+    options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
+    first = train_ensemble("ner", tmp_path / "run", seeds=2, recipe=RECIPE, **options)
+    while not isinstance(next(first), Evaluated):
+        pass
+    with pytest.raises(InputError, match=r"run: another training run uses this folder"):
+        next(train_ensemble("ner", tmp_path / "run", seeds=None, **options))
+    with pytest.raises(InputError, match=r"run: another training run uses this folder"):
+        next(train("ner", tmp_path / "run", **options))
+    with pytest.raises(InputError, match=r"seed-4: another training run uses this folder"):
+        next(train("ner", tmp_path / "run" / "seed-4", resume=True, **options))
+    first.close()
 
 
 def test_what_cannot_be_learnt_from_leaves_no_ensemble_behind(tmp_path):

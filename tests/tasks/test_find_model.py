@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmore import load as load_bilm
 from elmore import sources
 from elmore.errors import FormatError, InputWarning, NotFound
+from elmore.files.atomic_files import _backup_name
 from elmore.tasks import find_model
+from elmore.tasks.bilm import requirement_of
 from elmore.tasks.find_model import find_task_model, names_task_model, shipped_names
 from elmore.tasks.model_folder import WEIGHTS, in_half_precision, read_task_model, write_task_model
-from elmore.tasks.trained_model import load
+from elmore.tasks.trained_model import load, stored_model
 from small_tasks import train_small, write_data
 
 
@@ -100,11 +103,18 @@ def test_no_name_means_both_a_task_model_and_a_bilm():
 
 
 def test_a_task_model_is_no_bilm_and_that_is_said(run):
-    from elmore import load as load_bilm
-
     for path in (run, run / "model"):
         with pytest.raises(FormatError, match=r": is a task model, for elmore predict .*; here a biLM is needed$"):
             load_bilm(path)
+
+
+def test_a_task_model_is_stored_without_the_query_of_an_address(run):
+    assembled = load(run, device="cpu").assembled
+    options = replace(assembled.recipe.elmo, model="https://example.org/elmo.zip?sig=SECRET")
+    assembled = replace(assembled, recipe=replace(assembled.recipe, elmo=options))
+    card = stored_model(assembled, scores={}, training={}).card
+    assert card.recipe["elmo"]["model"] == "https://example.org/elmo.zip?…"
+    assert requirement_of(load_bilm("tiny-random"), options.model).name == "https://example.org/elmo.zip?…"
 
 
 def test_half_precision_takes_half_the_space_and_keeps_what_the_model_says(run, tmp_path):
@@ -144,3 +154,11 @@ def test_a_bilm_that_has_gone_is_told_with_what_to_do(run, tmp_path):
     with pytest.raises(NotFound, match=r"the biLM of this model is missing: .*gone: .*; say with --elmo where it lies"):
         load(tmp_path / "model", device="cpu")
     assert load(tmp_path / "model", elmo="tiny-random", device="cpu").predict(["Mary."])
+
+
+def test_find_task_model_restores_folder_after_interrupted_replacement(tmp_path: Path) -> None:
+    backup = _backup_name(tmp_path / "tagger")  # the state between two renames where names cannot be exchanged
+    backup.mkdir()
+    (backup / "task.json").write_text("{}")
+    assert names_task_model(str(tmp_path / "tagger"))
+    assert find_task_model(str(tmp_path / "tagger")) == tmp_path / "tagger"

@@ -1,6 +1,7 @@
 """The layers of a frozen biLM are read once, and kept on disk as far as there is room."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from elmore.errors import InputWarning
 from elmore.tasks import layer_cache, new_model
 from elmore.tasks.events import Told
 from elmore.tasks.layer_cache import LayerCache, LayerReader
+from elmore.text.style import TextStyle
 from small_tasks import train_small, write_data
 
 SENTENCES = [["I", "took", "a", "bow"], ["Why", "?"], ["They", "slept", "."]]
@@ -53,6 +55,34 @@ def test_layers_of_another_token_style_are_others(reader, tmp_path):
     LayerCache(reader, tmp_path).add(SENTENCES)
     penn = LayerReader(reader.embedder, token_style="penn")
     assert not LayerCache(penn, tmp_path).holds(SENTENCES)
+
+
+def test_layer_cache_keeps_layers_of_another_compute_apart(reader, tmp_path):
+    rougher = LayerReader(Embedder.from_pretrained("tiny-random", device="cpu", compute="bfloat16"))
+    sentences = [["Why", "?"]]
+    LayerCache(reader, tmp_path).add(sentences)
+    cache = LayerCache(rougher, tmp_path)
+    assert not cache.holds(sentences)
+    cache.add(sentences)
+    for given in (reader, rougher):
+        (layers,) = LayerCache(given, tmp_path).layers(sentences)
+        np.testing.assert_array_equal(layers, given.layers(sentences)[0])
+
+
+def test_layer_cache_of_another_tokenizer_version_is_separate(reader, tmp_path):
+    model = reader.embedder.model
+    readers = [
+        LayerReader(
+            Embedder(model.with_card(replace(model.card, text=TextStyle(tokenizer_version=version)))),
+            token_style="ud",
+        )
+        for version in (1, 2)
+    ]
+    LayerCache(readers[0], tmp_path).add([[":-)"]])
+    np.testing.assert_array_equal(
+        LayerCache(readers[1], tmp_path).layers([[":-)"]])[0], readers[1].layers([[":-)"]])[0]
+    )
+    assert not LayerCache(readers[1], tmp_path).holds([[":-)"]])
 
 
 def test_a_model_is_the_same_whatever_of_its_layers_was_cached(tmp_path, monkeypatch):

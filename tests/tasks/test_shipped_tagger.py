@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 
 import elmore
-from elmore.kernels.native_library import Number, native_obstacle
+from elmore.engine.native_library import Precision, why_unavailable
 from elmore.tasks import find_model
-from elmore.tasks.find_model import find_task_model, shipped_names
-from elmore.tasks.model_folder import is_task_model, read_task_model
+from elmore.tasks.find_model import find_task_model, is_task_model, shipped_names
+from elmore.tasks.model_folder import read_task_model
 from elmore.tasks.trained_model import load
 from small_tasks import train_small, write_data
 
@@ -53,7 +53,7 @@ def test_its_card_says_data_licence_scores_and_command(folder):
 
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
 def test_its_bilm_computes_in_what_it_is_told_to(tagger, folder, compute):
-    if obstacle := native_obstacle(Number[compute.upper()]):
+    if obstacle := why_unavailable(Precision[compute.upper()]):
         pytest.skip(obstacle)
     text = "The actors took a bow."
     other = load(folder, device="cpu", compute=compute)

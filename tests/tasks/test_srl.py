@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import small_tasks
+from elmore.engine.rows import bucket_by_length
 from elmore.errors import InputError, InputWarning
 from elmore.tasks import batch_maker, role_labeling
 from elmore.tasks.comparison.preparation import read_data
@@ -17,7 +18,6 @@ from elmore.tasks.srl import SRL, SrlOptions
 from elmore.tasks.tag_schemes import spans_of
 from elmore.tasks.train_model import resolve_recipe, train
 from elmore.tasks.trained_model import TrainedModel, load
-from elmore.text.batch import bucket_by_length
 
 # Two predicates, one whose V is at another token than its lemma, and a sentence without any.
 TWO = """#begin document (two); part 000

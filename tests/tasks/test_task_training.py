@@ -22,7 +22,7 @@ def training_on(device: torch.device, task_name: str, folder: Path) -> TaskTrain
     recipe = resolve_recipe(task, {**TRAINING, **WITH_ELMO, **SMALL[task_name]})
     examples = task.read([write_data(folder)[task_name]], recipe.task, to_train=True).examples
     labels, style = task.labels(examples, recipe.task), find_token_style(task, recipe, examples)
-    bilm = load("tiny-random", device=device)
+    bilm = load("tiny-random")
     assembled = new_model(
         task, recipe, labels, examples, bilm=bilm, token_style=style, cache=folder / "cache", device=device
     )

@@ -1,5 +1,6 @@
 """Every task's model is trained for real, on a handful of sentences, and used."""
 
+import gc
 import hashlib
 import json
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -139,6 +141,38 @@ def test_a_run_that_was_killed_goes_on_to_the_same_model(data, runs, tmp_path):
     assert digests(tmp_path / "run") == digests(runs["ner"])
 
 
+def test_train_in_folder_of_unfinished_run_is_rejected(data, runs, tmp_path):
+    options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
+    first = train("ner", tmp_path / "run", recipe={**TRAINING, **WITH_ELMO, **SMALL["ner"]}, **options)
+    while not isinstance(next(first), Evaluated):
+        pass
+    with pytest.raises(InputError, match=r"run: another training run uses this folder; wait until it ends"):
+        next(train("ner", tmp_path / "run", resume=True, **options))
+    list(first)
+    assert digests(tmp_path / "run") == digests(runs["ner"])
+
+
+@pytest.mark.parametrize("how", ["close", "break"])
+def test_train_frees_folder_when_its_events_are_dropped(how, data, runs, tmp_path):
+    options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
+    if how == "close":
+        events = train("ner", tmp_path / "run", recipe=recipe, **options)
+        while not isinstance(next(events), Evaluated):
+            pass
+        events.close()
+    else:
+        gc.disable()  # the folder is free before any collection
+        for event in train("ner", tmp_path / "run", recipe=recipe, **options):
+            if isinstance(event, Evaluated):
+                break
+    try:
+        list(train("ner", tmp_path / "run", resume=True, **options))
+    finally:
+        gc.enable()
+    assert digests(tmp_path / "run") == digests(runs["ner"])
+
+
 @pytest.mark.parametrize("task", ["ner", "squad"])
 def test_steps_that_are_launched_ahead_of_their_losses_make_the_same_model(task, data, runs, tmp_path, monkeypatch):
     monkeypatch.setitem(task_training.STEPS_AHEAD, "cpu", 3)
@@ -227,15 +261,16 @@ def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tm
     opened, *_ = train_small(
         "ner", tmp_path / "run", data["ner"], elmo__training="joint", elmo__learning_rate=0.01, training__epochs=1
     )
-    before, after = load_bilm("tiny-random").network, load_bilm(tmp_path / "run/model/elmo").network
+    before, after = load_bilm("tiny-random"), load_bilm(tmp_path / "run/model/elmo")
     # All of it is counted, though it waits for its turn.
     frozen, *_ = train_small("ner", tmp_path / "frozen", data["ner"], training__epochs=1)
     assert isinstance(opened, Opened)
     assert isinstance(frozen, Opened)
-    assert opened.parameters == frozen.parameters + sum(parameter.numel() for parameter in before.parameters())
+    assert opened.parameters == frozen.parameters + before.config.num_parameters
     # Of three parts only the highest had its turn in one epoch.
-    changed = {name for name, own in after.state_dict().items() if not own.equal(before.state_dict()[name])}
-    assert changed == {name for name in after.state_dict() if name.startswith("lstm.1")}
+    old, new = before.checkpoint.float_arrays(), after.checkpoint.float_arrays()
+    changed = {name for name, array in new.items() if not np.array_equal(array, old[name])}
+    assert changed == {name for name in new if name.startswith("lstm.1")}
     with pytest.raises(InputError, match="compute is 'bfloat16'; a biLM that was trained with its task is float32"):
         load(tmp_path / "run", device="cpu", compute="bfloat16")
 
@@ -250,7 +285,7 @@ def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
     card = json.loads((tmp_path / "run/model/task.json").read_text())
     inside = load(tmp_path / "run", device="cpu").assembled.maker.layers
     assert inside is not None
-    assert card["elmo"]["fingerprint"] != "def6a5a1e651c3e1e1b0c9de71404200e62bd46a1b94256bbe89af0c62fa7cdf"
+    assert card["elmo"]["fingerprint"] != "78df9c4421b512263dab8fc0a158a81f9ce2d042c6e171be3a14f41e2ee94c6f"
 
 
 def test_a_bilm_is_fine_tuned_on_whole_sentences_where_a_task_learns_from_phrases_too(data, tmp_path):

@@ -1,5 +1,6 @@
 """What a user names becomes files, in one settled order, and nothing is passed over without a count."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,23 @@ def test_what_cannot_be_found_is_named(folder, tmp_path):
     ):
         with pytest.raises(InputError, match=complaint):
             find_inputs(inputs)
+
+
+@pytest.mark.parametrize("text", ["A sentence. " * 500, "x" * 5000 + "/x"])
+def test_find_inputs_rejects_text_given_as_path(text):
+    with pytest.raises(
+        InputError, match=r"^'.{57}\.\.\. is too long for a path; name files, and give texts to Embedder"
+    ):
+        find_inputs([text])
+
+
+@pytest.mark.parametrize("each", [["I", "took"], 3, None])
+def test_find_inputs_rejects_what_is_no_path(each):
+    with pytest.raises(InputError, match="is no path; name files, folders or globs"):
+        find_inputs([each])
+
+
+def test_find_inputs_accepts_any_path_object(folder):
+    with os.scandir(folder) as entries:
+        (entry,) = [entry for entry in entries if entry.name == "b.txt"]
+    assert find_inputs([entry, os.fsencode(folder / "a.txt.xz")]).files == [f"{folder}/b.txt", f"{folder}/a.txt.xz"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.text.normalizing import normalize, visible
+from elmore.text.normalize import normalize_with_offsets, to_visible_nfc
 from elmore.text.penn import tokenize_penn
 
 STYLES = ["penn", "nltk", "plain", "ud"]
@@ -97,14 +97,14 @@ def test_offsets_rise_and_cover_all_that_is_seen(text, style):
     before = 0
     for start, end in [*tokens.offsets, (len(text), len(text) + 1)]:
         assert before <= start < end
-        assert not normalize(text[before:start]).text.strip()
+        assert not normalize_with_offsets(text[before:start]).text.strip()
         before = end
 
 
 @given(text=texts, style=styles)
 def test_a_word_is_what_is_seen_under_its_offset_but_for_the_escapes(text, style):
     for word, (start, end) in zip(*tokenize_penn(text, style=style), strict=True):
-        seen = visible(text[start:end])
+        seen = to_visible_nfc(text[start:end])
         assert word.strip() == word != ""
         if style == "penn":
             assert unescaped(word) == unescaped(seen)

@@ -22,7 +22,7 @@ PENN_STYLES = [style for style in TOKEN_STYLES if style != "moses"]
 
 
 @given(tokens=tokens, version=st.sampled_from([1, 2]), style=st.sampled_from(PENN_STYLES))
-@pytest.mark.filterwarnings("ignore:the text is in a script without blanks")
+@pytest.mark.filterwarnings("ignore:the text has no spaces between words")
 def test_every_token_has_words_and_every_word_has_a_token(tokens, version, style):
     words, word_spans = convert_tokens(tokens, Tokenizer(TextStyle(tokenizer_version=version)), style=style)
     assert len(word_spans) == len(tokens)

@@ -1,12 +1,14 @@
 """The words that have a number."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.errors import InputError
+from elmore.errors import InputError, NotFound
+from elmore.text import vocabulary
 from elmore.text.vocabulary import Vocabulary
 from reference.strategies import patiently
 
@@ -88,6 +90,35 @@ def test_a_file_is_read_as_utf8(tmp_path: Path) -> None:
     assert Vocabulary.read(path).words == ("<S>", "Déjà", "東京")
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_read_accepts_gzip_and_a_byte_order_mark(tmp_path: Path, suffix: str) -> None:
+    content = b"\xef\xbb\xbf<S>\nthe\n"
+    path = tmp_path / f"vocab.txt{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+    assert Vocabulary.read(path).words == ("<S>", "the")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xef\xbb\xbfa\n\xff", "not UTF-8 at byte 5"),
+        (gzip.compress(b"a\n" * 99)[:-9], "damaged"),
+        (b"\x1f\x8b junk", "damaged"),
+    ],
+    ids=["another encoding", "gzip cut short", "no gzip"],
+)
+def test_read_names_a_damaged_file(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "vocab.txt").write_bytes(content)
+    with pytest.raises(InputError, match=rf"vocab\.txt: {message}"):
+        Vocabulary.read(tmp_path / "vocab.txt")
+
+
+def test_decode_rejects_what_unpacks_to_more_than_a_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary, "_MAX_BYTES", 1000)
+    with pytest.raises(InputError, match="larger than any vocabulary"):
+        Vocabulary.decode(gzip.compress(bytes(1001)))
+
+
 def test_a_file_that_is_not_utf8_is_named_with_the_byte(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_bytes(b"the\nD\xe9j\xe0\n")
@@ -96,7 +127,7 @@ def test_a_file_that_is_not_utf8_is_named_with_the_byte(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"missing\.txt: cannot be read"):
+    with pytest.raises(NotFound, match=r"missing\.txt: no such file"):
         Vocabulary.read(tmp_path / "missing.txt")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder; name a file"):
         Vocabulary.read(tmp_path)

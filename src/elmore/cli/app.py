@@ -6,12 +6,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn, TextIO
 
 import click
 
+from elmore.cli.standard_streams import OutputError, discard, say, standard_streams
+from elmore.cli.threads import prepare_threads
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import ElmoreError
 from elmore.version import __version__
@@ -51,6 +52,18 @@ class Program(click.Group):
         command: click.Command = getattr(import_module(f"elmore.cli.{cmd_name}"), cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the error for an unknown name suggests a similar one."""
+        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            similar = get_close_matches(args[0], VERBS, n=3)
+            advice = f" Did you mean {' or '.join(similar)}?" if similar else ""
+            ctx.fail(f"No such command {args[0]!r}.{advice}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a line for each verb, importing none."""
         with formatter.section("Verbs"):
@@ -74,8 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     when whoever read the output had enough.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    _show_any_character(sys.stdout)
-    with warnings.catch_warnings():
+    prepare_threads()
+    _encode_any_character(sys.stdout)
+    with warnings.catch_warnings(), standard_streams():
         warnings.showwarning = _show_warning
         sys.exit(_exit_code(arguments))
 
@@ -84,22 +98,35 @@ def _exit_code(arguments: list[str]) -> int:
     try:
         code = _run(arguments)
         sys.stdout.flush()
-    except ElmoreError as error:
-        if not {"-v", "--verbose"}.isdisjoint(arguments):
-            traceback.print_exc()
-        print(f"elmore: {error}", file=sys.stderr)
+    except OutputError as error:
+        say(f"elmore: {error}")
+        discard(sys.stdout)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has had enough, `head` for instance; nothing is wrong.
-        _discard(sys.stdout)
-        _discard(sys.stderr)
+        # The reader of the output has stopped, `head` for instance; this is no error.
+        discard(sys.stdout)
+        discard(sys.stderr)
         return 141
-    except OSError as error:
-        where = "standard output" if error.filename is None else error.filename
-        print(f"elmore: {where}: {error.strerror}", file=sys.stderr)
-        _discard(sys.stdout)
+    except KeyboardInterrupt:
+        # While output waited for its reader.
+        discard(sys.stdout)
+        say("elmore: stopped")
+        return 130
+    except (ElmoreError, OSError) as error:
+        if not {"-v", "--verbose"}.isdisjoint(arguments):
+            traceback.print_exc()
+        say(f"elmore: {_message(error)}")
         return 1
     return code
+
+
+def _message(error: Exception) -> str:
+    """The error's own sentence; for an OSError that no other module has translated, its file if it names one."""
+    if isinstance(error, ElmoreError) or not isinstance(error, OSError):
+        return str(error)
+    from elmore.files.os_errors import reason
+
+    return f"{error.filename}: {reason(error)}" if error.filename else f"{reason(error)}; --verbose shows where"
 
 
 def _run(arguments: list[str]) -> int:
@@ -117,24 +144,16 @@ def _run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        print("elmore: stopped", file=sys.stderr)
+        say("elmore: stopped")
         return 130
     return 0
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"elmore: warning: {message}", file=sys.stderr)
+    say(f"elmore: warning: {message}")
 
 
-def _show_any_character(stream: TextIO) -> None:
-    """What a console has no character for is shown as its code, as stderr does anyway."""
+def _encode_any_character(stream: TextIO) -> None:
+    """Write UTF-8 to files and pipes. A terminal has its own encoding; it shows other characters as escapes."""
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
-
-
-def _discard(stream: TextIO) -> None:
-    """Let what is still to be written go nowhere, or Python would complain of it when it ends."""
-    with suppress(OSError):  # a stream that stands for no file
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="backslashreplace")

@@ -16,8 +16,10 @@ from typing import Any, get_args
 
 import click
 
+from elmore.cli.threads import set_command_threads
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_STATE, StateName
+from elmore.errors import requires_torch
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
@@ -67,7 +69,8 @@ class VerbCommand(click.Command):
         verbosity = given.joined(quiet=ctx.params.pop("quiet"), verbose=ctx.params.pop("verbose"))
         verbosity.configure()
         ctx.params["verbosity"] = verbosity
-        return super().invoke(ctx)
+        with requires_torch(f"elmore {ctx.command.name}"):
+            return super().invoke(ctx)
 
 
 class Option(click.Option):
@@ -106,6 +109,21 @@ def argument(*declarations: str, metavar: str, help: str, **settings: Any) -> De
     return click.argument(*declarations, cls=Argument, metavar=metavar, help=help, **settings)
 
 
+def _set_threads(context: click.Context, parameter: click.Parameter, threads: int | None) -> None:
+    if threads is not None and not context.resilient_parsing:
+        set_command_threads(threads)
+
+
+threads_option = option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    show_default="the CPUs that the process may use",
+    panel=COMPUTING,
+    expose_value=False,
+    callback=_set_threads,
+    help="Number of threads.",
+)
 force_option = option("--force", is_flag=True, panel=OUTPUT, help="Replace what is there already.")
 
 

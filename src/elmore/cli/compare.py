@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmore.cli.command import COMPUTING, FILE, OUTPUT, option, verb
+from elmore.cli.command import COMPUTING, FILE, OUTPUT, option, threads_option, verb
 from elmore.cli.model_options import chosen_device, device_option
 from elmore.cli.task_options import (
     DATA,
@@ -107,6 +107,7 @@ class ListOf(click.ParamType[list[Any]]):
 )
 @cache_option
 @device_option
+@threads_option
 @click.pass_context
 def compare(
     context: click.Context,
@@ -138,15 +139,16 @@ def compare(
     changes = recipe_changes(context)
     if elmo:
         changes["elmo.model"] = elmo
-    go_on = shlex.join(["elmore", *sys.argv[1:]])
+    from elmore.sources.model_location import without_credentials
     from elmore.tasks.compare_models import compare as events_of
     from elmore.tasks.comparison.display import comparison_display
     from elmore.tasks.comparison.events import Interrupted, Reported
     from elmore.tasks.comparison.variants import paper_variants
     from elmore.training.graceful_stop import graceful_stop
 
+    go_on = shlex.join(["elmore", *map(without_credentials, sys.argv[1:])])
     variants = paper_variants(
-        layers=[int(one) if one.isdigit() else one for one in layers or ()],
+        layers=[int(one) if one.isdecimal() else one for one in layers or ()],
         penalties=penalties or (),
         where=where or (),
         fractions=fractions or (),
@@ -181,6 +183,6 @@ def compare(
     except KeyboardInterrupt:
         verbosity.info(f"stopped at once; go on with: {go_on}")
     if code != 130:
-        click.echo(table, nl=False)
+        print(table, end="")
     if code:
         raise click.exceptions.Exit(code)

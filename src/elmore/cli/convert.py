@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from elmore.cli.command import FILE, force_option, option, options_record, verb
+from elmore.cli.command import FILE, force_option, option, options_record, threads_option, verb
 from elmore.cli.model_options import ModelChoice, device_option, model_argument
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import InputError, NotFound
-from elmore.text.style import TOKENIZERS, TextStyle, TokenizerName
+from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle, TokenizerName
 
 CARD = "What its card should say"
 FORMATS = ("folder", "folder-int8", "hdf5", "token-embeddings")
@@ -20,9 +20,14 @@ class StyleChanges:
     """What the command line says of a model's text; None leaves a field of its card as it is."""
 
     tokenizer: TokenizerName | None
+    tokenizer_version: int | None
     language: str | None
     lowercase: bool | None
     escape: bool | None
+
+    def given(self) -> list[str]:
+        """The options that were given."""
+        return [f"--{name.replace('_', '-')}" for name, value in asdict(self).items() if value is not None]
 
     def applied_to(self, style: TextStyle) -> TextStyle:
         """The style with these changes."""
@@ -39,6 +44,13 @@ style_options = options_record(
             metavar="NAME",
             panel=CARD,
             help="moses, whitespace or characters.",
+        ),
+        option(
+            "--tokenizer-version",
+            type=click.IntRange(min(TOKENIZER_VERSIONS), max(TOKENIZER_VERSIONS)),
+            metavar="N",
+            panel=CARD,
+            help="1: as published models; 2: as new corpora.",
         ),
         option("--language", metavar="CODE", panel=CARD, help="Its language, as in: de."),
         option("--lowercase/--no-lowercase", default=None, panel=CARD, help="It expects lower case."),
@@ -80,6 +92,7 @@ style_options = options_record(
 )
 @force_option
 @device_option
+@threads_option
 @style_options
 def convert(
     verbosity: Verbosity,
@@ -99,25 +112,29 @@ def convert(
     if model.device is not None and not runs:
         raise InputError("--device is for --warm and --format token-embeddings; nothing else of this runs the model")
 
-    from elmore.embedding.warm_start import with_warm_start
-    from elmore.formats.cards.card_file import apply_card_file, read_card_file
+    if format == "token-embeddings" and (lost := [*changes.given(), *(["--card"] if card is not None else [])]):
+        raise InputError(f"a file of token embeddings has no place for {' and '.join(lost)}; leave them out")
+
+    from elmore.embedding.warm_start import compute_warm_start, embed_vocabulary
+    from elmore.files.output_paths import check_output
+    from elmore.formats.card import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
-    from elmore.model import save, token_embeddings_of
-    from elmore.output_paths import check_output
+    from elmore.model import save
     from elmore.text.reading import read_sentences
     from elmore.text.tokenizing import Tokenizer
 
     check_output(output, inputs=[*model.inputs, *(path for path in (warm, card) if path is not None)], force=force)
     given = {} if card is None else read_card_file(card)
+    device = model.chosen_device(verbosity) if runs else "cpu"
     loaded = model.load_to_run(verbosity) if runs else model.load()
     style = changes.applied_to(loaded.card.text)
     Tokenizer(style)  # refuses a style that it could not follow, before it is written down
-    loaded = replace(loaded, card=apply_card_file(replace(loaded.card, text=style), given))
+    loaded = loaded.with_card(apply_card_file(replace(loaded.card, text=style), given))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
-        loaded = with_warm_start(loaded, sentences, text_name=warm.name)
+        loaded = compute_warm_start(loaded, sentences, text_name=warm.name, device=device)
     if format == "token-embeddings":
-        write_token_embeddings(token_embeddings_of(loaded), output)
+        write_token_embeddings(embed_vocabulary(loaded, device=device), output)
     else:
         save(loaded, output, format=format, force=force)
     verbosity.info(f"wrote {output}")

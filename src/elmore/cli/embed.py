@@ -37,7 +37,8 @@ from elmore.errors import InputError, count
 from elmore.text.input_format import format_of
 
 if TYPE_CHECKING:
-    from elmore.embedding.job import Layout
+    from elmore.embedding.vector_files import Layout
+    from elmore.model import Model
 
 ALLENNLP = "As `allennlp elmo` did"
 
@@ -104,7 +105,7 @@ allennlp_options = options_record(
     panel=OUTPUT,
     help="float32 or float16.",
 )
-@option("--fresh", is_flag=True, panel=OUTPUT, help="Start over, whatever a stopped try got done.")
+@option("--fresh", is_flag=True, panel=OUTPUT, help="Start over, even if an interrupted job can be resumed.")
 @option("--force", is_flag=True, panel=OUTPUT, help="Replace a file that Elmore did not write.")
 @model_options
 @compute_option
@@ -142,32 +143,37 @@ def embed(
 ) -> None:
     """Embed every word of FILE into a file that `elmore.open_vectors` reads.
 
-    Stopped half-way, the same command goes on from where it was.
+    To resume an interrupted job, run the same command again.
     """
+    files = text.find(sources)
     if allennlp.chosen:
         state = state or "carry"
-        if text.input_format is None and all(format_of(source) == "text" for source in sources):
+        if text.input_format is None and all(format_of(file) == "text" for file in files):
             text = replace(text, tokenized=True)
+    input_format = text.format_of(files)
 
-    from elmore.embedding.embed_file import embed_file
+    from elmore.embedding.embed_file import embed_file, work_folder
     from elmore.embedding.embedder import Embedder
-    from elmore.embedding.job import work_folder
-    from elmore.output_paths import check_output
+    from elmore.files.output_paths import check_output
 
     check_output(output, inputs=model.inputs, force=True)  # the rest is for embed_file to check
 
     def embedder() -> Embedder:
-        loaded = model.load_to_run(verbosity)
+        device = model.chosen_device(verbosity)
         if state == "carry":
             verbosity.info("the state is carried from sentence to sentence, so that a stopped job has to start over")
-        # Nothing but the embedder reads with this model.
-        loaded.network.release_weights()
-        return Embedder(loaded, compute=compute)
+
+        def load() -> "Model":
+            loaded = model.load_to_run(verbosity)
+            loaded.fingerprint()  # here, while the weights are in memory: a job stores it
+            return loaded
+
+        return Embedder.from_source(load, device=device, compute=compute)
 
     started = monotonic()
     try:
         summary = embed_file(
-            sources,
+            files,
             output,
             model=embedder,
             show_progress_bar=verbosity.show_progress,
@@ -176,7 +182,7 @@ def embed(
             state=state or DEFAULT_STATE,
             batch_tokens=batch_tokens,
             batch_size=batch_size,
-            input_format=text.format_of(*sources),
+            input_format=input_format,
             split=not text.no_split,
             paragraphs=text.paragraphs,
             language=text.language,
@@ -189,8 +195,8 @@ def embed(
             force=force,
         )
     except KeyboardInterrupt:
-        kept = work_folder(output).exists()
-        verbosity.info(f"stopped; {'the same command goes on from where it was' if kept else 'nothing was kept'}")
+        saved = work_folder(output).exists()
+        verbosity.info(f"stopped; {'the same command resumes the work' if saved else 'nothing was saved'}")
         raise click.exceptions.Exit(130) from None
     resumed = f" ({summary.resumed_after:,} of them by an earlier try)" if summary.resumed_after else ""
     verbosity.info(f"wrote {output}: {count(summary.sentences, 'sentence')}{resumed}, {count(summary.words, 'word')}")

@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-import click
-
-from elmore.cli.command import FILE, argument, option, verb
+from elmore.cli.command import FILE, argument, option, threads_option, verb
 from elmore.cli.model_options import chosen_device, compute_option, device_option
 from elmore.cli.task_options import models_and_files, trained_bilm_option, trained_model_argument
 from elmore.cli.verbosity import Verbosity
@@ -19,6 +17,7 @@ from elmore.errors import InputError
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="One object of JSON.")
 @device_option
+@threads_option
 @compute_option
 def evaluate(
     verbosity: Verbosity,
@@ -40,7 +39,7 @@ def evaluate(
     for notice in score.notices:
         verbosity.info(notice)
     if as_json:
-        click.echo(json.dumps({"metric": score.metric, "value": score.value, **score.parts}))
+        print(json.dumps({"metric": score.metric, "value": score.value, **score.parts}, ensure_ascii=False))
     else:
-        click.echo(score.table)
-        click.echo(f"{score.metric} {score.value:.2f}")
+        print(score.table)
+        print(f"{score.metric} {score.value:.2f}")

@@ -27,8 +27,8 @@ def export(verbosity: Verbosity, model: ModelChoice, *, output: Path, force: boo
     if output.suffix.lower() != ".onnx":
         raise InputError(f"{output}: an export is an ONNX file; give it a name that ends in .onnx")
 
+    from elmore.files.output_paths import check_output
     from elmore.integrations.onnx import export_onnx
-    from elmore.output_paths import check_output
 
     check_output(output, inputs=model.inputs, force=force)
     export_onnx(model.load(), output, force=force)

@@ -44,7 +44,7 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
     width = max(map(len, facts))
     for name, fact in facts.items():
         if fact:
-            print(f"{name:<{width}}  {_kernels_in_words(fact) if name == 'kernels' else fact}")
+            print(f"{name:<{width}}  {fact}")
 
 
 def _task_models(model: ModelChoice) -> "list[StoredTaskModel]":
@@ -52,10 +52,11 @@ def _task_models(model: ModelChoice) -> "list[StoredTaskModel]":
     if model.model is None or model.inputs != [model.model]:
         return []
     from elmore.tasks.find_model import find_task_model, names_task_model
-    from elmore.tasks.model_folder import member_folders, read_task_model
 
     if not names_task_model(model.model):
         return []
+    from elmore.tasks.model_folder import member_folders, read_task_model  # torch is imported here
+
     return [read_task_model(folder) for folder in member_folders(find_task_model(model.model))]
 
 
@@ -70,7 +71,8 @@ def _model_facts(model: "Model") -> dict[str, str]:
     """What a person wants to know; what there is nothing to say of is left empty."""
     config, card = model.config, model.card
     mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
-    changes = {"lower case": card.text.lowercase, "escaped": card.text.escape}
+    version = f" version {card.text.tokenizer_version}" if card.text.tokenizer == "moses" else ""
+    changes = [name for name, is_so in (("lower case", card.text.lowercase), ("escaped", card.text.escape)) if is_so]
     directions = f"two directions of {config.vector_dim}" if config.num_directions == 2 else f"{config.reads} only"
     return {
         "name": card.name,
@@ -86,7 +88,7 @@ def _model_facts(model: "Model") -> dict[str, str]:
         "vocabulary": count(len(model.vocabulary), "word") if model.vocabulary else "",
         "softmax": "kept" if model.softmax is not None else "",
         "mixes": f"{mixes}, learnt for a task" if mixes else "",
-        "tokenizer": ", ".join([card.text.tokenizer, card.text.language, *(name for name in changes if changes[name])]),
+        "tokenizer": ", ".join([f"{card.text.tokenizer}{version}", card.text.language, *changes]),
         "start state": f"warm: {card.start_state_from}" if card.start_state == "warm" else "zeros",
         "sha256": model.fingerprint(),
     }
@@ -133,32 +135,27 @@ def _every_detail(model: "Model") -> dict[str, Any]:
 
 def _system_facts() -> dict[str, Any]:
     import platform
+    from importlib.metadata import PackageNotFoundError, version
 
-    import torch
+    from elmore.engine.devices import may_have_gpu
+    from elmore.engine.open_engine import describe_engines
+    from elmore.engine.threads import get_threads
 
-    from elmore.devices import usable_devices
-    from elmore.kernels.selection import describe_kernels, describe_native_kernels
-
-    devices = [torch.device(name) for name in usable_devices()]
-    kinds = dict.fromkeys(device.type for device in devices)
-    return {
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = "not installed: pip install 'elmore[torch]' for training, task models and GPUs"
+    facts = {
         "elmore": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
         "system": platform.platform(),
-        "threads": torch.get_num_threads(),
-        "devices": ", ".join(
-            f"{device} {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)
-            for device in devices
-        ),
-        "kernels": {kind: describe_kernels(torch.device(kind)) for kind in kinds},
-        "native kernels": describe_native_kernels(),
+        "threads": get_threads(),
+        **describe_engines(),
+        "torch": torch,
+        "devices": "cpu",
     }
+    if may_have_gpu():
+        from elmore.nn.devices import describe_devices  # torch is imported here, for GPUs only
 
-
-def _kernels_in_words(kernels: dict[str, dict[str, str]]) -> str:
-    """For each device what its kernels are called, and what each is for."""
-    return "; ".join(
-        f"on {device} {', '.join(f'{name} for {use}' for use, name in uses.items())}"
-        for device, uses in kernels.items()
-    )
+        facts["devices"] = describe_devices()
+    return facts

@@ -1,4 +1,4 @@
-"""The options by which a verb is told which model to use."""
+"""The options that select a model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, get_args
 import click
 from click.shell_completion import CompletionItem
 
-from elmore.cli.command import ADDRESS, COMPUTING, FILE, MODEL_IN_PIECES, argument, option, options_record
+from elmore.cli.command import (
+    ADDRESS,
+    COMPUTING,
+    FILE,
+    MODEL_IN_PIECES,
+    argument,
+    option,
+    options_record,
+    threads_option,
+)
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 
 if TYPE_CHECKING:
-    import torch
-
     from elmore.model import Model
+    from elmore.scoring.predictor import Predictor
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelChoice:
-    """The model that the command line names."""
+    """The model given on the command line."""
 
     model: str | None
     options_file: str | None
@@ -34,10 +42,9 @@ class ModelChoice:
         given = (self.model, self.options_file, self.weight_file, self.vocabulary, self.token_embeddings)
         return [each for each in given if each is not None]
 
-    def load(self, device: "torch.device | None" = None) -> "Model":
-        """Load it, to be looked at or written elsewhere."""
-        # Imported here: torch takes seconds.
-        from elmore.model import load
+    def load(self) -> "Model":
+        """Load the model."""
+        from elmore.model import load  # imported here: NumPy takes a tenth of a second
 
         return load(
             self.model,
@@ -45,26 +52,35 @@ class ModelChoice:
             weight_file=self.weight_file,
             vocabulary=self.vocabulary,
             token_embeddings=self.token_embeddings,
-            device=device,
         )
 
     def load_to_run(self, verbosity: Verbosity) -> "Model":
-        """Load it where it is to run, and say where that is, unless it is the CPU."""
-        device = chosen_device(self.device, verbosity)
-        loaded = self.load(device)
+        """Load the model and print its name."""
+        loaded = self.load()
         name = loaded.card.name or loaded.card.source
-        verbosity.debug(f"model: {name}, {loaded.config.num_parameters:,} parameters, on {loaded.device}")
+        verbosity.debug(f"model: {name}, {loaded.config.num_parameters:,} parameters")
         return loaded
 
+    def load_scorer(self, verbosity: Verbosity, compute: ComputeName) -> "Predictor":
+        """Load the model with its softmax, on its device."""
+        from elmore.scoring.predictor import Predictor
 
-def chosen_device(asked: str | None, verbosity: Verbosity) -> "torch.device":
-    """Where a network is to run, which is told, unless it is the CPU."""
-    from elmore.devices import choose_device
+        device = self.chosen_device(verbosity)
+        return Predictor(self.load_to_run(verbosity), device=device, compute=compute)
 
-    device = choose_device(asked)
-    if device.type != "cpu":
-        verbosity.info(f"running on {device}")
-    return device
+    def chosen_device(self, verbosity: Verbosity) -> str:
+        """The device to run on, printed unless it is the CPU."""
+        return chosen_device(self.device, verbosity)
+
+
+def chosen_device(device: str | None, verbosity: Verbosity) -> str:
+    """The device to run on, printed unless it is the CPU."""
+    from elmore.engine.devices import resolve_device
+
+    name = resolve_device(device)
+    if name != "cpu":
+        verbosity.info(f"running on {name}")
+    return name
 
 
 def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -129,5 +145,10 @@ model_argument = options_record(
 model_options = options_record(
     "model",
     ModelChoice,
-    [option("--model", "-m", metavar="MODEL", shell_complete=complete_model, help=_HELP), device_option, *_IN_PIECES],
+    [
+        option("--model", "-m", metavar="MODEL", shell_complete=complete_model, help=_HELP),
+        device_option,
+        threads_option,
+        *_IN_PIECES,
+    ],
 )

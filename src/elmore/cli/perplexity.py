@@ -6,10 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmore.cli.command import SOURCE, argument, option, state_option, verb
-from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.model_options import ModelChoice, compute_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE, DEFAULT_PERPLEXITY_STATE, StateName
+from elmore.defaults import (
+    DEFAULT_PASSAGE,
+    DEFAULT_PERPLEXITY_BATCH_SIZE,
+    DEFAULT_PERPLEXITY_STATE,
+    ComputeName,
+    StateName,
+)
 from elmore.errors import count
 
 if TYPE_CHECKING:
@@ -62,6 +68,7 @@ READING = "Reading"
 )
 @text_options
 @model_options
+@compute_option
 def perplexity(
     verbosity: Verbosity,
     model: ModelChoice,
@@ -73,21 +80,22 @@ def perplexity(
     batch_size: int,
     passage: int,
     first_words: int | None,
+    compute: ComputeName,
 ) -> None:
     """Tell how well a model predicts TEXT, by the full softmax.
 
     Its perplexity in each direction and their mean, and the share of <UNK>.
     """
+    from elmore.files.text_files import total_bytes
     from elmore.progress import progress_bar
     from elmore.scoring.perplexity import perplexity as measure
-    from elmore.text_files import total_bytes
 
-    sources = _sources(texts)
-    loaded = model.load_to_run(verbosity)
+    sources = _sources(texts, text)
+    scorer = model.load_scorer(verbosity, compute)
     with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
         found = measure(
-            progress.track(_sentences(sources, text, loaded.card.text, progress)),
-            model=loaded,
+            progress.track(_sentences(sources, text, scorer.model.card.text, progress)),
+            model=scorer,
             token_style=text.token_style,
             state=state,
             batch_size=batch_size,
@@ -97,7 +105,7 @@ def perplexity(
         )
     if as_json:
         how = {"state": state} | ({"batch_size": batch_size, "passage": passage} if state == "carry" else {})
-        name = model.model or loaded.card.name or loaded.card.source
+        name = model.model or scorer.model.card.name or scorer.model.card.source
         facts = {"model": name, "texts": texts, **found._asdict(), **how, "first_words": first_words}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
@@ -105,16 +113,19 @@ def perplexity(
             print(f"{name:<10}{value}")
 
 
-def _sources(texts: Sequence[str]) -> list[str]:
+def _sources(texts: Sequence[str], how: TextChoice) -> list[str]:
     """The files to read; of a prepared corpus FOLDER/heldout.bin or FOLDER/train.bin."""
-    from elmore.text.inputs import find_inputs
-
-    parts = {text: Path(text).with_suffix(".bin") for text in texts}
-    return [
-        source
-        for text in texts
-        for source in ([str(parts[text])] if _is_corpus_part(parts[text]) else find_inputs([text]).files)
-    ]
+    sources: list[str] = []
+    for text in texts:
+        path = Path(text)
+        part = path if path.suffix == ".bin" else path.parent / f"{path.name}.bin"
+        if _is_corpus_part(part):
+            sources.append(str(part))
+        else:
+            files = how.find([text])
+            how.format_of(files)  # an error comes before a model is loaded
+            sources += files
+    return sources
 
 
 def _is_corpus_part(path: Path) -> bool:

@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import click
-
-from elmore.cli.command import SOURCE, argument, option, verb
+from elmore.cli.command import SOURCE, argument, option, threads_option, verb
 from elmore.cli.model_options import chosen_device, compute_option, device_option
 from elmore.cli.task_options import models_and_files, trained_bilm_option, trained_model_argument
 from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
 from elmore.errors import InputError, InputWarning
-from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 if TYPE_CHECKING:
     from elmore.tasks.trained_model import PlacedText
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 )
 @errors_option
 @device_option
+@threads_option
 @compute_option
 def predict(
     verbosity: Verbosity,
@@ -66,12 +65,12 @@ def predict(
     models, data = models_and_files(model, files)
     loaded = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
-        click.echo(loaded.official_predictions(data or ("-",)))
+        print(loaded.official_predictions(data or ("-",)))
         return
     is_empty = True
     texts = _documents if loaded.task.reads_documents else _texts
     for result in loaded.predict_placed(texts(data or ("-",), errors)):
-        click.echo(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
+        print(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
         sys.stdout.flush()
         is_empty = False
     if is_empty:

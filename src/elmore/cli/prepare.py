@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from elmore.cli.command import FILE, INPUT, SOURCE, argument, option, verb
+from elmore.cli.command import ADDRESS, FILE, INPUT, SOURCE, argument, option, verb
 from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, count
+from elmore.files.text_files import DecodingErrors
 from elmore.text.input_format import CorpusFormat
 from elmore.text.paragraphs import Paragraphs
-from elmore.text_files import DecodingErrors
 
 if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 )
 @option(
     "--vocabulary",
-    type=FILE,
+    type=ADDRESS,
     metavar="FILE",
     help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
 )
-@option("--workers", type=int, metavar="N", show_default="one a core", help="Processes to share the work.")
+@option("--workers", type=int, metavar="N", show_default="one per CPU", help="Number of processes.")
 @option(
     "--heldout", default=DEFAULT_HELDOUT_SHARE, metavar="SHARE", help="The share of documents to hold out of training."
 )
@@ -72,7 +72,7 @@ def prepare(
     language: str,
     lowercase: bool,
     vocabulary_size: int | None,
-    vocabulary: Path | None,
+    vocabulary: str | None,
     workers: int | None,
     heldout: float,
     seed: int,
@@ -83,15 +83,18 @@ def prepare(
     paragraph, two or more of them. In FASTA each protein is a document.
     """
     from elmore.corpus.prepare import prepare as prepare_corpus
+    from elmore.files.text_files import total_bytes
     from elmore.progress import progress_bar
+    from elmore.text.input_format import check_tokenized
     from elmore.text.inputs import find_inputs
-    from elmore.text_files import total_bytes
 
     if tokenized and input_format not in (None, "tokenized"):
         raise InputError(f"--tokenized and --input-format {input_format} contradict each other; give one")
+    files = find_inputs(inputs, formats=get_args(CorpusFormat)).files
     if tokenized:
+        check_tokenized(files if input_format is None else ())
         input_format = "tokenized"
-    size = total_bytes(find_inputs(inputs, formats=get_args(CorpusFormat)).files)
+    size = total_bytes(files)
     with progress_bar("preparing", show=verbosity.show_progress, total_bytes=size) as progress:
         try:
             corpus = prepare_corpus(
@@ -135,15 +138,23 @@ def _summary(corpus: "Corpus") -> str:
     return "\n".join(lines)
 
 
-def _vocabulary_file(named: Path) -> Path:
-    """The file itself, or that of a model in Elmore's folder, which a corpus for fine-tuning is prepared with."""
-    from elmore.errors import NotFound
+def _vocabulary_file(named: str) -> Path:
+    """The file itself, or the vocabulary in the folder of a model on this machine."""
     from elmore.sources import find
+    from elmore.sources.model_location import is_url
+    from elmore.sources.published import PUBLISHED
 
-    if named.is_file():
-        return named
-    try:
-        model = find(str(named)).path
-    except NotFound:
-        return named  # what is wrong with it, the reader of vocabularies tells
-    return model / "vocabulary.txt" if model is not None and model.is_dir() else named
+    if Path(named).is_file():
+        return Path(named)
+    if is_url(named):
+        raise InputError(f"{named}: is an address; download the file and give its path")
+    # Published models come without a vocabulary, so there is no reason to download one.
+    is_elsewhere = named in ("tiny-random", *PUBLISHED) and not Path(named).exists()
+    folder = None if is_elsewhere else find(named).path
+    files = [folder / name for name in ("vocabulary.txt", "vocab.txt")] if folder is not None else []
+    for file in files:
+        if file.is_file():
+            return file
+    raise InputError(
+        f"{named}: has no vocabulary.txt; name a file with a word a line, or a model that has one, such as elmore-en"
+    )

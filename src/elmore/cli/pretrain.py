@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmore.cli.command import FILE, argument, option, verb
+from elmore.cli.command import FILE, argument, option, threads_option, verb
 from elmore.cli.model_options import chosen_device, complete_model, device_option
 from elmore.cli.training_options import (
     SHAPE,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @settings_options
 @option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
 @device_option
+@threads_option
 @click.pass_context
 def pretrain(
     context: click.Context,
@@ -78,6 +79,7 @@ def pretrain(
     with interruption_told(verbosity, folder, go_on):
         from elmore.corpus.corpus import Corpus
         from elmore.pretraining.pretrain import pretrain as events_of
+        from elmore.sources.model_location import without_credentials
         from elmore.training.distributed import world_from_environment
 
         quiet = verbosity.quiet or not world_from_environment().is_rank_zero
@@ -90,7 +92,7 @@ def pretrain(
             resume=resume is not None,
             settings=settings.given() | ({"hdf5": True} if hdf5 else {}),
             device=chosen_device(device, replace(verbosity, quiet=quiet)),
-            command=shlex.join(["elmore", *sys.argv[1:]]),
+            command=shlex.join(["elmore", *map(without_credentials, sys.argv[1:])]),
         )
         show_training(events, go_on, quiet=quiet)
 

@@ -5,10 +5,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from elmore.cli.command import INPUT, argument, option, verb
-from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.model_options import ModelChoice, compute_option, model_options
 from elmore.cli.text_options import token_style_option
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_TOP
+from elmore.defaults import DEFAULT_TOP, ComputeName
 from elmore.errors import InputError
 from elmore.text.style import TokenStyle
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @option("--tokenized", is_flag=True, panel=INPUT, help="Words are separated by blanks: take them as they are.")
 @token_style_option
 @model_options
+@compute_option
 def substitutes(
     verbosity: Verbosity,
     model: ModelChoice,
@@ -34,6 +35,7 @@ def substitutes(
     as_json: bool,
     tokenized: bool,
     token_style: TokenStyle,
+    compute: ComputeName,
 ) -> None:
     """Tell which words a model would put in a place of a sentence.
 
@@ -46,8 +48,8 @@ def substitutes(
     if token_style != "moses" and not tokenized:
         raise InputError("--token-style is for a sentence that comes as tokens; say --tokenized")
     given = split_at_blanks(sentence) if tokenized else sentence
-    loaded = model.load_to_run(verbosity)
-    found = find(given, model=loaded, top=top, specials=specials, token_style=token_style)
+    scorer = model.load_scorer(verbosity, compute)
+    found = find(given, model=scorer, top=top, specials=specials, token_style=token_style)
     if as_json:
         lists = {side: words and [c._asdict() for c in words] for side, words in found._asdict().items()}
         print(json.dumps({"sentence": sentence, **lists}, indent=2, ensure_ascii=False))

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from elmore.cli.command import SOURCE, argument, force_option, option, state_option, verb
-from elmore.cli.model_options import ModelChoice, model_options
+from elmore.cli.model_options import ModelChoice, compute_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_STATE, StateName
+from elmore.defaults import DEFAULT_STATE, ComputeName, StateName
 from elmore.errors import count
 
 
@@ -33,6 +33,7 @@ from elmore.errors import count
 )
 @text_options
 @model_options
+@compute_option
 def surprisal(
     verbosity: Verbosity,
     model: ModelChoice,
@@ -43,28 +44,29 @@ def surprisal(
     log_probabilities: bool,
     force: bool,
     state: StateName,
+    compute: ComputeName,
 ) -> None:
     """Write how surprising every word of TEXT is, in bits.
 
     From its left, from its right, and their mean. Sentences and positions count from 0. A word outside the vocabulary
     (in_vocabulary 0) has the probability of <UNK>.
     """
-    from elmore.atomic_files import atomic_write
-    from elmore.output_paths import check_output
+    from elmore.files.atomic_files import atomic_write
+    from elmore.files.output_paths import check_output
+    from elmore.files.text_files import total_bytes
     from elmore.progress import progress_bar
     from elmore.scoring.surprisal import surprisal as score
     from elmore.scoring.surprisal_table import is_table, table_format, write_table
-    from elmore.text.inputs import find_inputs
-    from elmore.text_files import total_bytes
 
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
-    sources = find_inputs(texts).files
+    sources = text.find(texts)
+    text.format_of(sources)  # an error comes before a model is loaded
     if output != "-":
         check_output(output, inputs=[*sources, *model.inputs], is_ours=is_table, force=force)
-    loaded = model.load_to_run(verbosity)
+    scorer = model.load_scorer(verbosity, compute)
     with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
-        sentences = progress.track(text.read(sources, loaded.card.text, progress))
-        scores = score(sentences, model=loaded, token_style=text.token_style, state=state, progress=progress)
+        sentences = progress.track(text.read(sources, scorer.model.card.text, progress))
+        scores = score(sentences, model=scorer, token_style=text.token_style, state=state, progress=progress)
         if output == "-":
             write(scores, sys.stdout)
             return

@@ -65,7 +65,7 @@ def models_and_files(model: str, others: Sequence[F]) -> tuple[list[str | Path],
 
     Data never is a folder with a task model in it.
     """
-    from elmore.tasks.model_folder import is_task_model
+    from elmore.tasks.find_model import is_task_model
 
     further: list[F] = list(takewhile(lambda other: is_task_model(Path(other)), others))
     return [model, *further], tuple(others[len(further) :])

@@ -8,11 +8,11 @@ import click
 
 from elmore.cli.command import INPUT, option, options_record
 from elmore.errors import InputError
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors
 from elmore.progress import Progress
-from elmore.text.input_format import InputFormat, format_of
+from elmore.text.input_format import InputFormat, check_token_style, check_tokenized
 from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
-from elmore.text.style import DEFAULT_TOKEN_STYLE, TOKEN_STYLES, TOKENIZERS, TextStyle, TokenizerName, TokenStyle
-from elmore.text_files import DEFAULT_ERRORS, DecodingErrors
+from elmore.text.style import TOKEN_STYLES, TOKENIZERS, TextStyle, TokenizerName, TokenStyle
 
 TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
 
@@ -30,46 +30,43 @@ class TextChoice:
     tokenizer: TokenizerName | None
     token_style: TokenStyle
 
-    def format_of(self, *sources: str) -> InputFormat | None:
-        """What the flags say of the format of all sources; None leaves it to their names."""
-        self._check_token_style(sources)
+    def find(self, texts: Sequence[str]) -> list[str]:
+        """The files for the arguments of a command, with a warning about skipped files."""
+        from elmore.text.inputs import find_inputs
+
+        inputs = find_inputs(texts)
+        inputs.warn_about_dropped()
+        return inputs.files
+
+    def format_of(self, files: Sequence[str]) -> InputFormat | None:
+        """The format of all files if an option sets it, None if their names do; an error if an option does not fit."""
+        chosen = self._chosen_format(files)
+        check_token_style(files, chosen, self.token_style)
+        return chosen
+
+    def _chosen_format(self, files: Sequence[str]) -> InputFormat | None:
         if not self.tokenized or self.input_format == "tokenized":
             return self.input_format
         if self.input_format is not None:
             raise InputError(
                 f"--tokenized and --input-format {self.input_format} contradict each other; give one of them"
             )
-        for source in sources:
-            if (named := format_of(source)) != "text":
-                raise InputError(
-                    f"{source}: by its name it is {named}, where every word is marked; leave out --tokenized, "
-                    "or say --input-format tokenized if it is a sentence a line all the same"
-                )
+        check_tokenized(files)
         return "tokenized"
-
-    def _check_token_style(self, sources: Sequence[str]) -> None:
-        if self.token_style == DEFAULT_TOKEN_STYLE or self.tokenized:
-            return
-        for source in sources:
-            if (kind := self.input_format or format_of(source)) in ("text", "fasta"):
-                raise InputError(
-                    f"{source}: --token-style is for text that comes as tokens, and this is read as {kind}; say "
-                    "--tokenized, or --input-format tokenized, conllu or conll"
-                )
 
     def style(self, style: TextStyle) -> TextStyle:
         """The style of a model, with what the flags say of it."""
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
-    def read(self, sources: Sequence[str], style: TextStyle, progress: Progress) -> Iterator[list[str]]:
+    def read(self, files: Sequence[str], style: TextStyle, progress: Progress) -> Iterator[list[str]]:
         """The words of every sentence of these files, in the model's style."""
         # Imported here: tokenisers take a while.
         from elmore.text.reading import read_sentences
 
         read = read_sentences(
-            sources,
+            files,
             style=self.style(style),
-            format=self.format_of(*sources),
+            format=self.format_of(files),
             split=not self.no_split,
             paragraphs=self.paragraphs,
             errors=self.errors,

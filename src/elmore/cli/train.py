@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from elmore.cli.command import FILE, option, verb
+from elmore.cli.command import FILE, option, threads_option, verb
 from elmore.cli.model_options import chosen_device, device_option
 from elmore.cli.task_options import (
     bilm_option,
@@ -34,6 +34,7 @@ from elmore.errors import InputError, count
 @option("--with-elmo", is_flag=True, help="Put the biLM inside the model's folder.")
 @cache_option
 @device_option
+@threads_option
 @click.pass_context
 def train(
     context: click.Context,

@@ -5,6 +5,8 @@ import sys
 import warnings
 from dataclasses import dataclass
 
+from elmore.cli.standard_streams import say
+
 
 @dataclass(frozen=True)
 class Verbosity:
@@ -21,6 +23,7 @@ class Verbosity:
         """Set Python's warnings and logging accordingly."""
         if self.quiet:
             warnings.simplefilter("ignore")
+            logging.getLogger("elmore").setLevel(logging.ERROR)
         if self.verbose:
             logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 
@@ -32,9 +35,9 @@ class Verbosity:
     def info(self, text: str) -> None:
         """A line for the user, unless quiet."""
         if not self.quiet:
-            print(text, file=sys.stderr)
+            say(text)
 
     def debug(self, text: str) -> None:
         """A line for the user who asked for more."""
         if self.verbose and not self.quiet:
-            print(text, file=sys.stderr)
+            say(text)

@@ -15,11 +15,11 @@ from itertools import chain, groupby
 from typing import get_args
 
 from elmore.errors import InputError
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 from elmore.text.input_format import CorpusFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, resolve_paragraphs
 from elmore.text.reading import read_sentences
 from elmore.text.style import TextStyle
-from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 # What a file without borders is cut into, so that a part of it can be held out.
 CUT_LINES = 100

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from multiprocessing import get_context
 from typing import TypeVar
 
+from elmore.cpus import MOST_PROCESSES
 from elmore.errors import ElmoreError
 
 _Item = TypeVar("_Item")
@@ -22,7 +23,8 @@ LOOKAHEAD = 3
 def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int) -> Iterator[_Result]:
     """Like `map`, in several processes; items are taken only a few ahead of the results.
 
-    The function must be one that can be imported by name. Little work is done here: one item starts no process.
+    The function must be one that can be imported by name. One item starts no process. Where the system limits the
+    number of processes that a pool can have (61 on Windows), more `workers` are cut to that number.
 
     >>> list(parallel_map(str.upper, ["a", "b"], workers=1))
     ['A', 'B']
@@ -32,6 +34,7 @@ def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item], *
     if workers == 1 or len(first) < 2:
         yield from map(function, chain(first, source))
         return
+    workers = min(workers, MOST_PROCESSES)
     waiting: deque[Future[_Result]] = deque()
     # Spawned, because a process that has threads (torch, a progress bar) must not be forked.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_initialize_worker)

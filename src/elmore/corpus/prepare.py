@@ -5,7 +5,6 @@ by many processes); count the words of each part; write both parts with the word
 byte, the result depends on the input and the options alone.
 """
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +16,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write_folder
 from elmore.corpus.corpus import CLASSES, HELDOUT, TRAIN, TYPES, UNKNOWN, VOCABULARY, Corpus, CorpusWriter
 from elmore.corpus.documents import blocks_of, common_format, read_documents
 from elmore.corpus.heldout import choose_heldout, split_heldout
@@ -25,9 +23,12 @@ from elmore.corpus.numbering import Draft
 from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabulary, warn_if_unfit
 from elmore.corpus.statistics import corpus_statistics
 from elmore.corpus.type_table import TypeTable
+from elmore.cpus import available_cpus
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.errors import InputError, InputWarning, shortened
 from elmore.fields import check_value
+from elmore.files.atomic_files import atomic_write_folder
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
 from elmore.progress import Progress
 from elmore.text.input_format import CorpusFormat
 from elmore.text.inputs import find_inputs
@@ -36,7 +37,6 @@ from elmore.text.scripts import warn_about_unsegmented
 from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenizerName
 from elmore.text.tokenizing import Tokenizer
 from elmore.text.vocabulary import Vocabulary
-from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
 from elmore.version import __version__
 
 BLOCK_CHARACTERS = 1 << 19
@@ -70,11 +70,12 @@ def prepare(
     `inputs` are paths, folders, globs or "-". Without an `input_format` their names tell FASTA from text. `paragraphs`
     says whether a line of text is a paragraph or goes on until a blank one; None finds out. The softmax vocabulary is
     the `vocabulary_size` most frequent words, its three marks included, or the file `vocabulary` as it is. `heldout` is
-    the share of documents to hold out, at least one if there are two. Without `workers` every core works.
+    the share of documents to hold out, at least one if there are two. `workers` is the number of processes, by default
+    the number of CPUs that this process may use.
     """
-    _check_options(
-        errors=errors, vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers
-    )
+    _check_values(heldout=heldout, language=language, lowercase=lowercase, seed=seed, errors=errors)
+    _check_values(input_format=input_format, paragraphs=paragraphs, vocabulary_size=vocabulary_size, workers=workers)
+    _check_ranges(vocabulary_size=vocabulary_size, vocabulary=vocabulary, heldout=heldout, workers=workers)
     found = find_inputs(inputs, formats=get_args(CorpusFormat))
     kind = common_format(found.files, input_format)
     style = _style(kind, language=language, lowercase=lowercase)
@@ -86,16 +87,16 @@ def prepare(
             read_documents, format=kind, paragraphs=paragraphs, errors=errors, dropped=draft.dropped, on_read=on_read
         )
         blocks = blocks_of(chain.from_iterable(map(documents, found.files)), characters=BLOCK_CHARACTERS)
-        draft.write(_checked(blocks, style), style=style, workers=workers or _cores(), progress=progress)
+        draft.write(_checked(blocks, style), style=style, workers=workers or available_cpus(), progress=progress)
         if not draft.documents:
             raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
-        is_heldout = _heldout_documents(draft.documents, share=heldout, seed=seed)
+        is_heldout = _heldout_documents(draft.documents, share=float(heldout), seed=int(seed))
         types = TypeTable.of(draft, is_heldout)
         chosen = given or most_frequent(types.words, types.train, size=vocabulary_size or DEFAULT_VOCABULARY_SIZE)
         facts = {
             "vocabulary": {"words": len(chosen), "origin": _origin(given, types, file=vocabulary)},
-            "seed": seed,
-            "heldout_share": heldout,
+            "seed": int(seed),
+            "heldout_share": float(heldout),
             "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
         }
         draft.dropped.update(found.dropped)
@@ -103,15 +104,24 @@ def prepare(
     return Corpus.open(output)
 
 
-def _check_options(
+_PLAIN_VALUES = {"heldout": float, "language": str, "lowercase": bool, "seed": int, "errors": DecodingErrors}
+_OPTIONAL_VALUES = {"input_format": CorpusFormat, "paragraphs": Paragraphs, "vocabulary_size": int, "workers": int}
+
+
+def _check_values(**values: object) -> None:
+    """Check the types of plain options, before any text is read."""
+    for name, value in values.items():
+        if value is not None or name in _PLAIN_VALUES:
+            check_value(name, value, _PLAIN_VALUES.get(name) or _OPTIONAL_VALUES[name])
+
+
+def _check_ranges(
     *,
-    errors: DecodingErrors,
     vocabulary_size: int | None,
     vocabulary: str | Path | None,
     heldout: float,
     workers: int | None,
 ) -> None:
-    check_value("errors", errors, DecodingErrors)
     if vocabulary_size is not None and vocabulary is not None:
         raise InputError(
             "vocabulary_size and vocabulary were both given; a vocabulary is either counted or taken from a file"
@@ -145,11 +155,6 @@ def _heldout_documents(documents: int, *, share: float, seed: int) -> NDArray[np
         )
         warnings.warn(message, InputWarning, stacklevel=3)
     return is_heldout
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked(blocks: Iterator[str], style: TextStyle) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Vectors for whoever asks: arrays (Embedder), a module for one's own model (Elmo), files on disk and back (sinks)."""
+"""Word vectors as arrays (Embedder), as a torch module (Elmo), and as files (embed_file, open_vectors)."""

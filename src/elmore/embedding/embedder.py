@@ -1,44 +1,38 @@
 """The Embedder: sentences become arrays of word vectors."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
-from elmore.defaults import (
-    DEFAULT_BATCH_TOKENS,
-    DEFAULT_COMPUTE,
-    DEFAULT_DTYPE,
-    DEFAULT_LAYERS,
-    DEFAULT_STATE,
-    ComputeName,
-    StateName,
+from elmore.defaults import DEFAULT_LAYERS, ComputeName
+from elmore.embedding.options import (
+    EncodeArguments,
+    EngineArguments,
+    InferenceOptions,
+    LayersArgument,
+    LayerSelection,
+    check_engine_options,
 )
-from elmore.devices import allow_forked_process, choose_device
-from elmore.embedding.compute import model_computing_in
-from elmore.embedding.encode_options import DtypeArgument, EncodeOptions, dtype_name
-from elmore.embedding.layer_choice import LayerChoice, LayersArgument
-from elmore.embedding.packed_stream import DRAWN_TOGETHER, PackedEncoder
 from elmore.embedding.sentence_groups import FindWords, find_words, sentence_groups
-from elmore.embedding.sentences import Sentence, words_of
-from elmore.embedding.stream import EncodedGroup, SentenceEncoder, taken_from
+from elmore.embedding.sentences import Sentence, check_sentences, words_of
+from elmore.embedding.stream import EncodedBatch, SentenceEncoder
 from elmore.embedding.token_alignment import align_to_words, pool_to_tokens
-from elmore.embedding.word_cache import WordCache
-from elmore.embedding.word_table import WordTable
-from elmore.errors import InputError
+from elmore.engine.devices import resolve_device
+from elmore.engine.engine import Engine
+from elmore.engine.open_engine import open_engine
+from elmore.engine.word_store import WordStore
+from elmore.errors import InputError, requires_torch
 from elmore.fields import check_value
 from elmore.formats import Card
 from elmore.html_repr import html_table
 from elmore.model import Model, load, save
-from elmore.network.layers import Layers
 from elmore.progress import progress_bar
-from elmore.text.batch import Batch
 from elmore.text.brackets import find_bracketed
 from elmore.text.checks import InputCheck
 from elmore.text.paragraphs import Paragraphs
@@ -51,58 +45,66 @@ U = TypeVar("U")
 PoolName = Literal["mean", "max"]
 Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
 
-
-class _EncodeArguments(TypedDict, total=False):
-    """The fields of `EncodeOptions`."""
-
-    layers: LayersArgument
-    state: StateName
-    dtype: DtypeArgument
-    batch_tokens: int | None
-    batch_size: int | None
-    token_style: TokenStyle
+# Sentences that are tokenized and numbered together.
+SENTENCES_AT_ONCE = 256
 
 
-class _EncodeAndShowArguments(_EncodeArguments, total=False):
+class _EncodeAndShowArguments(EncodeArguments, total=False):
     show_progress_bar: bool | None
 
 
-class Embedder:
-    """Gives every word the vector it has in its sentence.
+class _Running(NamedTuple):
+    """An engine and the words it has encoded; replaced as a whole."""
 
-    The same sentence has the same vectors every time: alone, in any batch, in any order, after any other sentence. By
-    the native CPU kernels that is to the bit, in every `compute`; without them the same call gives the same bits, and
-    another batch up to 6e-06 more or less in float32 (measured: docs/layers.md). On a GPU it is to the bit with
+    engine: Engine
+    store: WordStore
+    options: InferenceOptions
+
+
+class Embedder:
+    """Computes the vector of each word in its sentence.
+
+    A sentence has the same vectors on each call: alone, in any batch, in any order, after any other sentence. With the
+    native engine they are bit-identical, for every `compute`. With the numpy engine the same call gives the same bits,
+    and another batch differs by up to 6e-06 in float32 (measured: docs/layers.md). On a GPU they are bit-identical with
     `batch_invariant=True`.
 
+    Any number of threads may share an Embedder.
+
     >>> model = Embedder.from_pretrained("tiny-random")
-    >>> vectors = model.encode(["I took a bow.", ["pre", "tokenised", "works", "too"]])
+    >>> vectors = model.encode(["I took a bow.", ["pre", "tokenized", "works", "too"]])
     >>> [v.shape for v in vectors]
     [(5, 32), (4, 32)]
     >>> model.encode("I took a bow.", layers="all").shape
     (3, 5, 32)
     """
 
-    def __init__(self, model: Model, *, compute: ComputeName = DEFAULT_COMPUTE, batch_invariant: bool = False) -> None:
-        check_value("compute", compute, ComputeName)
-        self.compute = compute
-        self.batch_invariant = batch_invariant
-        self._read_with(model_computing_in(compute, model))
+    def __init__(self, model: Model, **options: Unpack[EngineArguments]) -> None:
+        if not isinstance(model, Model):
+            raise InputError(
+                f"Embedder takes a Model, not {model!r}; for a name or a path: Embedder.from_pretrained(...)"
+            )
+        self._setup(model, lambda: model, InferenceOptions(**options))
+
+    def _setup(self, model: Model, source: Callable[[], Model], options: InferenceOptions) -> None:
+        self._source = source  # gives the model with its weights
+        self._model = model.without_weights()
+        self._running = self._open(model, options)
         self.tokenizer = Tokenizer(model.card.text)
         self._check = InputCheck(model.card.text)
 
-    def _read_with(self, model: Model) -> None:
-        self._model = model
-        # Of the two one comes to be used.
-        self._cache, self._table = WordCache(model), WordTable(model, fixed_width=self.batch_invariant)
+    def _open(self, model: Model, options: InferenceOptions) -> _Running:
+        engine = open_engine(model.checkpoint, **options.engine_arguments())
+        # From now on the device has its full name.
+        return _Running(engine, WordStore(engine, model.word_indexer), replace(options, device=engine.device))
 
     def __repr__(self) -> str:
-        name = self._model.card.name or self._model.card.source
-        device = "" if self.device.type == "cpu" else f", device={str(self.device)!r}"
+        name = self.card.name or self.card.source
+        device = "" if self.device == "cpu" else f", device={self.device!r}"
         return f"Embedder({name!r}, dim={self.dim}, layers={self.num_layers}{device})"
 
     def _repr_html_(self) -> str:
-        config, card = self._model.config, self._model.card
+        config, card = self._model.config, self.card
         about = {
             "language": card.text.language,
             "layers": f"{self.num_layers} of {self.dim}",
@@ -112,59 +114,93 @@ class Embedder:
         }
         return html_table(f"Embedder {card.name or card.source}", about)
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        name: str | Path | None = None,
-        *,
-        device: str | torch.device | None = None,
-        compute: ComputeName = DEFAULT_COMPUTE,
-        batch_invariant: bool = False,
-    ) -> Self:
-        """Load a model by the path of its folder, archive or file, by its address, or by its name.
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy, or another process, needs: the model or where it comes from, not the packed weights."""
+        source = self._source
+        return {"options": self.options} | ({"load": source} if isinstance(source, partial) else {"model": source()})
 
-        Without a `device` it runs on a GPU, if there is one. There `batch_invariant` makes all matrix products of one
-        number of rows, so that a sentence has the same bits whatever is read beside it.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        model = state["model"] if "model" in state else state["load"]()
+        self._setup(model, state.get("load", lambda: model), state["options"])
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path | None = None, **options: Unpack[EngineArguments]) -> Self:
+        """Load a model by the path of its folder, archive or file, by its URL, or by its name.
+
+        - `device`: "auto" is a GPU if there is one, else the CPU; or "cpu", "cuda", "cuda:1", "mps".
+        - `compute`: "float32"; faster and less exact: "bfloat16", on a CPU "int8", on an NVIDIA GPU "tf32".
+        - `batch_invariant`: on a GPU all matrix products have one number of rows, so that a sentence has bit-identical
+          vectors in every batch.
+        - `engine`: an engine by its name, "native", "numpy" or "gpu"; see `elmore info --system`.
         """
-        model = load(name, device=choose_device(device))
-        embedder = cls(model, compute=compute, batch_invariant=batch_invariant)
-        # Nobody else has this model, so its weights need not be kept beside what the kernels make of them.
-        embedder._model.network.release_weights()
+        return cls.from_source(partial(load, name), **options)
+
+    @classmethod
+    def from_source(cls, source: Callable[[], Model], **options: Unpack[EngineArguments]) -> Self:
+        """An Embedder for the model that `source` loads; `source` is called again when the weights are needed.
+
+        The weights of the model are freed when the engine has packed them.
+        """
+        embedder = cls.__new__(cls)
+        embedder._setup(source(), source, InferenceOptions(**options))
         return embedder
 
     @property
+    def options(self) -> InferenceOptions:
+        """The options of the engine; those of `encode` have their defaults."""
+        return self._running.options
+
+    @property
+    def compute(self) -> ComputeName:
+        """The number type of matrix products."""
+        return self.options.compute
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether a GPU computes bit-identical vectors in every batch."""
+        return self.options.batch_invariant
+
+    @property
     def model(self) -> Model:
-        """The model that it reads with, whole; from now on its weights stay beside what the kernels make of them."""
-        self._model.network.release_weights(release=False)
-        return self._model
+        """The model with its weights; loaded again if `from_pretrained` made this Embedder."""
+        return self._source()
 
     def save_pretrained(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the model as a folder that `from_pretrained` reads; over another only with `force=True`."""
+        """Write the model as a folder that `from_pretrained` reads; `force=True` replaces an existing model."""
         save(self.model, path, force=force)
 
     @property
     def card(self) -> Card:
-        """What is known of the model beside its numbers."""
+        """Name, license, source and text style of the model."""
         return self._model.card
 
     def fingerprint(self) -> str:
-        """A SHA-256 over all that decides the vectors."""
-        return self._model.fingerprint()
+        """A SHA-256 over everything in the model that determines the vectors."""
+        return self._model.fingerprint() if self._model.has_fingerprint else self.model.fingerprint()
 
     @property
-    def device(self) -> torch.device:
-        """Where the network runs."""
-        return self._model.device
+    def device(self) -> str:
+        """The device of the engine, such as "cpu" or "cuda:0"."""
+        return self._running.engine.device
 
-    def to(self, device: str | torch.device) -> Self:
-        """Run on this device from now on; a `Model` that this was made of stays where it is.
+    @property
+    def engine(self) -> Engine:
+        """The engine in use."""
+        return self._running.engine
+
+    def to(self, device: object) -> Self:
+        """Move to another device. If that fails, this Embedder stays as it was.
 
         >>> Embedder.from_pretrained("tiny-random").to("cpu").device
-        device(type='cpu')
+        'cpu'
         """
-        if (chosen := choose_device(device)) != self.device:
-            self._read_with(model_computing_in(self.compute, self.model.to(chosen)))
+        if resolve_device(device) != self.device:
+            self._running = self._open(self.model, replace(self.options, device=device))
         return self
+
+    def clear_words(self) -> None:
+        """Drop the stored vectors of words; they are computed again when needed."""
+        self._running.store.clear()
 
     @property
     def dim(self) -> int:
@@ -173,7 +209,7 @@ class Embedder:
 
     @property
     def num_layers(self) -> int:
-        """How many layers a word has, the context-free one included: 3 for the published models."""
+        """The number of layers, including the context-free one: 3 for the published models."""
         return self._model.config.num_layers
 
     def tokenize(self, text: str) -> Tokens:
@@ -204,35 +240,25 @@ class Embedder:
         self,
         sentences: str | Iterable[Sentence],
         *,
-        layers: LayersArgument = DEFAULT_LAYERS,
-        state: StateName = DEFAULT_STATE,
-        dtype: DtypeArgument = DEFAULT_DTYPE,
-        batch_tokens: int | None = None,
-        batch_size: int | None = None,
-        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
-        show_progress_bar: bool | None = False,  # a ninth argument: each is an option of its own, which users name
+        show_progress_bar: bool | None = False,
+        **options: Unpack[EncodeArguments],
     ) -> Vectors | list[Vectors]:
         """The vectors of each sentence, in the caller's order; a single string gives a single array.
 
-        A sentence is a string, which is tokenised but never split further, or a list of words. `layers` is "average",
-        "top" or a number for arrays of (words, dim), "all" or several numbers for (layers, words, dim).
-        `state="carry"` starts each row of a batch where the batch before left it, as AllenNLP and bilm-tf do; then
-        `batch_size` (64) changes the numbers. `token_style="penn"` turns given tokens of that style (do n't, -LRB-)
-        into the model's words, and so do "nltk", "plain" and "ud" (see `text.penn`); each token still gets one vector,
-        the mean over its words.
+        A sentence is a string, which is tokenized but never split further, or a list of words. Options:
+
+        - `layers`: "average", "top" or a number for arrays of (words, dim); "all" or several numbers for
+          (layers, words, dim).
+        - `state`: "fixed", or "carry" to start each row of a batch where the previous batch ended, as AllenNLP and
+          bilm-tf do; then `batch_size` (64) changes the vectors.
+        - `dtype`: float32 or float16.
+        - `batch_tokens`, `batch_size`: words and rows computed at once.
+        - `token_style`: "penn", "nltk", "plain" or "ud" converts given tokens of that convention (do n't, -LRB-) into
+          the model's words; each token still gets one vector, the mean over its words.
         """
-        if not isinstance(sentences, Iterable):
-            raise InputError(f"encode takes a string or a list of sentences; given was {sentences!r}")
+        check_sentences(sentences)
         items = [sentences] if isinstance(sentences, str) else list(sentences)
-        stream = self.encode_iter(
-            items,
-            layers=layers,
-            state=state,
-            dtype=dtype,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
-            token_style=token_style,
-        )
+        stream = self.encode_iter(items, **options)
         vectors = []
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
             for array in stream:
@@ -240,93 +266,93 @@ class Embedder:
                 progress.advance(sentences=1, tokens=array.shape[-2])
         return vectors[0] if isinstance(sentences, str) else vectors
 
-    def encode_iter(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> Iterator[Vectors]:
-        """As `encode`, with its options, for a stream of any length: no more is kept in memory than is read ahead."""
+    def encode_iter(self, sentences: Iterable[Sentence], **options: Unpack[EncodeArguments]) -> Iterator[Vectors]:
+        """Like `encode`, for a stream of any length, in bounded memory."""
+        check_sentences(sentences)
         if isinstance(sentences, str):
             raise InputError("encode_iter takes many sentences; for one string use encode")
-        chunks = self.encode_chunks(zip(sentences, repeat(None)), EncodeOptions(**options))
-        return (vectors.numpy() for chunk in chunks for _, vectors in taken_from(chunk))
+        return _copies(self.encode_batches(zip(sentences, repeat(None)), self._inference_options(options)))
 
-    def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[_EncodeArguments]) -> list[Tensor]:
-        """As `encode`, with its options, as tensors that stay where the network runs.
+    def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[EncodeArguments]) -> list[Any]:
+        """Like `encode`, as torch tensors on the engine's device.
 
-        On a GPU those of sentences that were read together share memory: `clone()` one that is kept alone.
-
-        >>> [t.shape for t in Embedder.from_pretrained("tiny-random").encode_tensors(["I took a bow.", "Me too."])]
-        [torch.Size([5, 32]), torch.Size([3, 32])]
+        Tensors of sentences that ran together share memory: `clone()` one that you keep alone.
         """
+        check_sentences(sentences)
         if isinstance(sentences, str):
             raise InputError("encode_tensors takes a list of sentences; put the string into a list")
-        chunks = self.encode_chunks(zip(sentences, repeat(None)), EncodeOptions(**options), device=self.device)
-        return [vectors for chunk in chunks for vectors in chunk.vectors]
+        with requires_torch("encode_tensors"):
+            from elmore.nn.devices import as_tensor
 
-    def encode_chunks(
-        self,
-        sentences: Iterable[tuple[Sentence, T]],
-        options: EncodeOptions,
-        *,
-        device: torch.device | str = "cpu",
-    ) -> Iterator[EncodedGroup[T]]:
-        """What every `encode` is made of: sentences with something of the caller's, which comes back with the vectors.
+        batches = self.encode_batches(zip(sentences, repeat(None)), self._inference_options(options), to_host=False)
+        return [as_tensor(vectors) for batch in batches for vectors in batch.split()]
 
-        They come in groups, in order: all that was read together. The vectors are tensors on `device`.
+    def encode_batches(
+        self, sentences: Iterable[tuple[Sentence, T]], options: InferenceOptions, *, to_host: bool = True
+    ) -> Iterator[EncodedBatch[T]]:
+        """The basis of every `encode`: each sentence comes with an object that is returned with its vectors.
+
+        Batches come in the order of the input. With `to_host=False` vectors stay in the engine's memory.
         """
-        allow_forked_process(self.device)
+        self._check_engine_options(options.changed_engine_options)
         style = options.token_style
         if style == "moses":
-            return self._encoded(sentences, partial(find_words, tokenizer=self.tokenizer), options, device)
-        # Not a generator, which would hold on to one group while the next is made.
+            return self._encoded(sentences, partial(find_words, tokenizer=self.tokenizer), options, to_host)
+        # Not a generator, which would keep one batch in memory while the next is computed.
         align = partial(align_to_words, tokenizer=self.tokenizer, style=style)
-        return map(pool_to_tokens, self._encoded(sentences, align, options, device))
+        return map(pool_to_tokens, self._encoded(sentences, align, options, to_host))
+
+    def _inference_options(self, arguments: EncodeArguments) -> InferenceOptions:
+        """The options of one call. It may repeat those of the engine, but not change them."""
+        self._check_engine_options(arguments)
+        return InferenceOptions(**arguments)
+
+    def _check_engine_options(self, requested: Mapping[str, object]) -> None:
+        check_engine_options(requested, **self.options.engine_arguments())
 
     def _encoded(
         self,
         sentences: Iterable[tuple[Sentence, T]],
         find: FindWords[T, U],
-        options: EncodeOptions,
-        device: torch.device | str,
-    ) -> Iterator[EncodedGroup[U]]:
-        choice = LayerChoice.parse(options.layers, num_layers=self.num_layers)
-        dtype = getattr(torch, dtype_name(options.dtype))
-        size, rows = options.batch_tokens, options.batch_size
-        with torch.no_grad():
-            kernels = self._model.network.kernels(self._model.start.h, self._model.start)
-        if kernels.recurrence.run_packed is not None and not options.carried_rows:
-            packed = PackedEncoder(self._model, self._table, choice, kernels=kernels, dtype=dtype, device=device)
-            pack_size = packed.size(batch_tokens=size, batch_size=rows)
-            groups = sentence_groups(sentences, find, self._check, size=DRAWN_TOGETHER)
-            return packed.encode(groups, pack_size, fixed_rows=self.batch_invariant)
-        encoder = SentenceEncoder(self._model, self._cache, choice, dtype=dtype, device=device)
-        groups = sentence_groups(sentences, find, self._check, size=1)
+        options: InferenceOptions,
+        to_host: bool,
+    ) -> Iterator[EncodedBatch[U]]:
+        selection = LayerSelection.parse(options.layers, num_layers=self.num_layers)
+        engine, store, _ = self._running
+        encoder = SentenceEncoder(
+            engine, store, self._model.start, selection, dtype=options.numpy_dtype, to_host=to_host
+        )
+        groups = sentence_groups(sentences, find, self._check, size=SENTENCES_AT_ONCE)
         if options.carried_rows:
             return encoder.encode_carrying_state(groups, batch_size=options.carried_rows)
-        return encoder.encode_from_fixed_state(groups, batch_tokens=size or DEFAULT_BATCH_TOKENS, batch_size=rows)
+        return encoder.encode(groups, batch_tokens=options.batch_tokens, batch_size=options.batch_size)
 
     def encode_sentences(
         self,
         sentences: Iterable[Sentence],
         *,
         pool: PoolName = "mean",
-        layers: Literal["average", "top"] | int = DEFAULT_LAYERS,
-        batch_tokens: int | None = None,
-        token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
         show_progress_bar: bool | None = False,
+        **options: Unpack[EncodeArguments],
     ) -> NDArray[np.floating]:
-        """(n, dim) one vector for each sentence: the mean or the maximum over its words, zeros where it has none.
+        """(n, dim) one vector for each sentence: the mean or the maximum over its words, zeros without words.
+
+        The options are those of `encode`; `layers` selects one vector for each word.
 
         >>> Embedder.from_pretrained("tiny-random").encode_sentences(["One vector each.", "Really."]).shape
         (2, 32)
         """
+        check_sentences(sentences)
         if isinstance(sentences, str):
             raise InputError("encode_sentences takes a list of sentences; put the string into a list")
         check_value("pool", pool, PoolName)
-        if not LayerChoice.parse(layers, num_layers=self.num_layers).merged:
+        layers = options.get("layers", DEFAULT_LAYERS)
+        if not LayerSelection.parse(layers, num_layers=self.num_layers).averaged:
             raise InputError(f"layers is {layers!r}; a sentence vector takes 'average', 'top' or one number")
         items = list(sentences)
-        pooled = np.zeros((len(items), self.dim), dtype=np.float32)
+        pooled = np.zeros((len(items), self.dim), dtype=self._inference_options(options).numpy_dtype)
         with progress_bar("embedding", show=show_progress_bar, total=len(items)) as progress:
-            stream = self.encode_iter(items, layers=layers, batch_tokens=batch_tokens, token_style=token_style)
-            for row, vectors in zip(pooled, stream, strict=True):
+            for row, vectors in zip(pooled, self.encode_iter(items, **options), strict=True):
                 if len(vectors):
                     row[:] = vectors.mean(axis=0) if pool == "mean" else vectors.max(axis=0)
                 progress.advance(sentences=1, tokens=len(vectors))
@@ -366,19 +392,16 @@ class Embedder:
             raise InputError(f"similarity compares (n, dim) with (m, dim), not {left.shape} with {right.shape}")
         return _unit_length(left) @ _unit_length(right).T
 
-    def batch(self, sentences: Iterable[Sentence]) -> Batch:
-        """Sentences ready for the network: what `layers` takes."""
-        return self._model.batch([self.words(item, number) for number, item in enumerate(sentences)])
-
-    def layers(self, batch: Batch) -> Layers:
-        """All layers of a batch, read from the fixed state, as tensors left on the device."""
-        network = self._model.network
-        with torch.no_grad():
-            return network.read(network.words(batch.inputs), batch, self._model.start.repeat(len(batch)))[0]
-
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
         return words_of(sentence, self.tokenizer, number)
+
+
+def _copies(batches: Iterator[EncodedBatch[None]]) -> Iterator[Vectors]:
+    """The vectors of each sentence. An array that the caller stores must not keep its batch in memory."""
+    for batch in batches:
+        yield from map(np.copy, batch.split())
+        del batch  # or its vectors would be in memory while the next one runs
 
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -5,7 +5,7 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from elmore.embedding.sentences import Sentence, own_copy, warning_about_single_words, words_of_all
-from elmore.embedding.stream import SentenceGroup
+from elmore.embedding.stream import SentenceBatch
 from elmore.text.checks import InputCheck
 from elmore.text.tokenizing import Tokenizer
 
@@ -13,18 +13,18 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 # From sentences, each with something of the caller's, of which the first has a number, to their words.
-FindWords = Callable[[Sequence[tuple[Sentence, T]], int], SentenceGroup[U]]
+FindWords = Callable[[Sequence[tuple[Sentence, T]], int], SentenceBatch[U]]
 
 
-def find_words(given: Sequence[tuple[Sentence, T]], first: int, tokenizer: Tokenizer) -> SentenceGroup[T]:
+def find_words(given: Sequence[tuple[Sentence, T]], first: int, tokenizer: Tokenizer) -> SentenceBatch[T]:
     """The words of sentences as they are: see `words_of`."""
     sentences, payloads = zip(*given, strict=True)
-    return SentenceGroup(words_of_all(sentences, tokenizer, first), payloads)
+    return SentenceBatch(words_of_all(sentences, tokenizer, first), payloads)
 
 
 def sentence_groups(
     sentences: Iterable[tuple[Sentence, T]], find: FindWords[T, U], check: InputCheck, *, size: int
-) -> Iterator[SentenceGroup[U]]:
+) -> Iterator[SentenceBatch[U]]:
     """The words of all sentences, of so many at a time; what looks wrong with the first ones is said at once."""
     source = iter(sentences)
     sample = _drawn(source, check.left)
@@ -37,7 +37,7 @@ def sentence_groups(
 
 def _following(
     source: Iterator[tuple[Sentence, T]], find: FindWords[T, U], size: int, number: int
-) -> Iterator[SentenceGroup[U]]:
+) -> Iterator[SentenceBatch[U]]:
     while given := _drawn(source, size):
         yield find(given, number)
         number += len(given)

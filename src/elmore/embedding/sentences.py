@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
+from os import PathLike
 from typing import cast
 
 from elmore.errors import InputError
@@ -33,6 +34,14 @@ def words_of(sentence: Sentence, tokenizer: Tokenizer, number: int = 0) -> list[
         position, word = next((at, one) for at, one in enumerate(words) if not isinstance(one, str))
         raise InputError(f"sentence {number}, word {position} is {type(word).__name__}; it must be a string") from None
     return words
+
+
+def check_sentences(sentences: object) -> None:
+    """Raise InputError unless the argument is a string, a list of sentences or a stream of them."""
+    if isinstance(sentences, PathLike):
+        raise InputError(f"{str(sentences)!r} is a path; give the text itself: Path(...).read_text(encoding='utf-8')")
+    if isinstance(sentences, bytes) or not isinstance(sentences, Iterable):
+        raise InputError(f"{sentences!r} is no text; give a string or a list of sentences")
 
 
 def words_of_all(sentences: Sequence[Sentence], tokenizer: Tokenizer, first: int = 0) -> list[list[str]]:

@@ -1,46 +1,38 @@
-"""A work folder that makes embedding a file resumable, whatever stops it.
+"""A work folder that makes embedding a file resumable after any interruption.
 
-Sentences are appended to a few flat files, one for each column: vectors and offsets as little-endian numbers, words and
-labels as UTF-8. Now and then a commit puts all of them on disk and then notes in `spool.json` how much of each counts.
-A job that was stopped, be it by `kill -9` or a power cut, opens the folder again, cuts every file back to the last
-commit and goes on. When all is appended, a sink reads the spool from front to back and writes the final file.
+Vectors are appended to the file that becomes the target. Words, labels, numbers and offsets, which are small, go to
+flat files next to it. Now and then a commit puts all of them on disk and then writes to `spool.json` how much of each
+is valid. A job that was stopped, even by `kill -9` or a power cut, opens the folder again, cuts every file back to the
+last commit and continues. At the end the small files are added to the file of vectors, which then gets its final name.
 """
 
 import json
+import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from itertools import accumulate
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
-from elmore.defaults import DEFAULT_DTYPE, DtypeName
-from elmore.embedding.columns import Column
-from elmore.embedding.packed_strings import encode_string, slice_strings
-from elmore.errors import ElmoreError, InputError, InputWarning
-from elmore.output_paths import check_folder_of
+from elmore.embedding.columns import Column, pack_strings
+from elmore.embedding.vector_files import EmbeddedSentences, OpenWriter, VectorType, VectorWriter
+from elmore.errors import ElmoreError, FormatError, InputError, InputWarning
+from elmore.files.atomic_files import atomic_write, make_folder, replace_file
+from elmore.files.os_errors import cannot_be_written
+from elmore.files.output_paths import check_folder_of
 
-SENTENCES_AT_ONCE = 1024
-
-
-class EmbeddedSentence(NamedTuple):
-    """A sentence with its vectors."""
-
-    number: int  # in the whole input, from 0; the sentences of a shard keep theirs
-    words: Sequence[str]
-    label: str | None  # a name that the input gave it; an empty one is none
-    vectors: NDArray[np.floating]  # (words, dim) or (layers, words, dim)
-    digest: str = ""  # of the input up to its end; only the last one's is kept
+DIGEST_BYTES = 16
+VECTORS, STATE, LOCK = "vectors", "spool.json", "lock"
 
 
 class Totals(NamedTuple):
-    """How much a spool holds."""
+    """How much a spool contains."""
 
     sentences: int = 0
     words: int = 0
@@ -53,151 +45,137 @@ class Totals(NamedTuple):
     def rows(self) -> dict[str, int]:
         """How many rows each column has."""
         return {
-            "vectors": self.words,
             "offsets": self.sentences + 1,  # sentence i has the words offsets[i] to offsets[i + 1]
             "numbers": self.sentences,
             "tokens": self.word_bytes,
             "token_offsets": self.words + 1,  # word i has the bytes token_offsets[i] to token_offsets[i + 1]
             "labels": self.label_bytes,
             "label_offsets": self.sentences + 1,
+            "digests": self.sentences,
         }
 
 
 class Spool:
-    """Sentences on their way to a file, in the order of their numbers.
+    """Collects sentences for a file, in the order of their numbers.
 
-    `job` describes what is done, in plain JSON values: model, input, options. A folder that was left half full is
-    continued if its job is the same, and refused if it is not, unless `fresh` asks to start over.
+    `job` describes the work in plain JSON values: model, input, options. A folder with unfinished work is continued if
+    its job is the same, and rejected if the job differs, unless `fresh` starts over. `resumable=False` never commits.
 
     >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "vectors.npz.partial"
-    >>> with Spool(folder, {"model": "tiny"}, dim=2) as spool:
-    ...     spool.append(EmbeddedSentence(0, ["a", "b"], None, np.ones((2, 2))))
-    >>> with Spool(folder, {"model": "tiny"}, dim=2) as spool:
-    ...     print(spool.done, [sentence.words for sentence in spool])
-    ...     spool.remove()
-    1 [['a', 'b']]
+    >>> from elmore.embedding.vector_files import writer_for
+    >>> target = Path(tempfile.mkdtemp()) / "vectors.npz"
+    >>> folder, job = target.with_suffix(".partial"), {"model": "tiny"}
+    >>> with Spool(folder, job, writer_for(target), VectorType(dim=2)) as spool:
+    ...     spool.append(EmbeddedSentences([0], [["a", "b"]], [None], np.ones((2, 2)), ["00" * 16]))
+    >>> with Spool(folder, job, writer_for(target), VectorType(dim=2)) as spool:
+    ...     print(spool.num_sentences)
+    ...     spool.finish(target)
+    1
+    >>> target.exists(), folder.exists()
+    (True, False)
     """
 
     def __init__(
         self,
         folder: Path,
         job: Mapping[str, Any],
+        open_writer: OpenWriter,
+        kind: VectorType,
         *,
-        dim: int,
-        layers: int | None = None,
-        dtype: DtypeName = DEFAULT_DTYPE,
         fresh: bool = False,
+        resumable: bool = True,
     ) -> None:
         self.folder = folder
-        # Through JSON and back, so that it compares equal to what a file says.
+        # Converted to JSON and back, so that it is equal to a job that was read from a file.
         self.job: dict[str, Any] = json.loads(json.dumps(dict(job)))
-        self.row = (dim,) if layers is None else (layers, dim)  # the shape of what one word has
-        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.kind = kind
+        self.resumable = resumable
         self.columns = {
-            "vectors": Column(folder / "vectors", self.dtype, row=self.row),
             "offsets": Column(folder / "offsets", "<i8"),
             "numbers": Column(folder / "numbers", "<i8"),
             "tokens": Column(folder / "tokens", "u1"),
             "token_offsets": Column(folder / "token_offsets", "<i8"),
             "labels": Column(folder / "labels", "u1"),
             "label_offsets": Column(folder / "label_offsets", "<i8"),
+            "digests": Column(folder / "digests", "u1", row=(DIGEST_BYTES,)),
         }
-        self.totals = Totals()
-        self.input_digest = ""  # of the whole input, other shards' sentences too: known when it was read to its end
-        self._on_disk: Totals | None = None
-        self._state = folder / "spool.json"
-        self._lock = folder / "lock"
-        self._description = {**self.job, "vectors": {"dim": dim, "layers": layers, "dtype": dtype}}
-        self._resources = ExitStack()
-        self._is_open = False
-        self._open(fresh=fresh)
+        self.totals = self.committed = Totals()
+        self.input_digest = ""  # of the whole input, including other shards' sentences; the job sets it at the end
+        self._description = {**self.job, "vectors": kind._asdict()}
+        self._open_writer = open_writer
+        self._writer: VectorWriter | None = None  # None: closed, or an error occurred
+        self._lock = FileLock(folder / LOCK, thread_local=False)
+        with self._explained():
+            self._acquire()
+            try:
+                self._open(fresh=fresh)
+            except BaseException:
+                self._close_files()
+                self._lock.release()
+                raise
 
     @property
-    def done(self) -> int:
-        """How many sentences are in: a job that goes on does so after these."""
+    def num_sentences(self) -> int:
+        """How many sentences were appended, in this process and before."""
         return self.totals.sentences
 
-    def append(self, sentence: EmbeddedSentence) -> None:
-        """Add one sentence; its number must be above all before it."""
-        number, words, label, vectors, digest = sentence
-        before = self.totals
-        if number <= before.last_number:
-            raise InputError(f"sentence {number} comes after sentence {before.last_number}; numbers must rise")
-        if vectors.shape != (expected := (*self.row[:-1], len(words), self.row[-1])):
-            raise InputError(f"sentence {number}: its vectors have the shape {vectors.shape}; it must be {expected}")
-        tokens = [encode_string(word) for word in words]
-        token_ends = list(accumulate(map(len, tokens), initial=before.word_bytes))
-        label_data = encode_string(label or "")
-        after = Totals(
-            sentences=before.sentences + 1,
-            words=before.words + len(words),
-            word_bytes=token_ends[-1],
-            label_bytes=before.label_bytes + len(label_data),
-            last_number=number,
-            digest=digest,
-        )
-        rows = {
-            "vectors": vectors.swapaxes(0, -2).astype(self.dtype, copy=False).tobytes(),
-            "offsets": _packed([after.words]),
-            "numbers": _packed([number]),
-            "tokens": b"".join(tokens),
-            "token_offsets": _packed(token_ends[1:]),
-            "labels": label_data,
-            "label_offsets": _packed([after.label_bytes]),
-        }
-        with self._last_commit_stands():
-            for name, column in self.columns.items():
-                column.write(rows[name])
-            self.totals = after
+    def append(self, batch: EmbeddedSentences) -> None:
+        """Add sentences; their numbers must rise."""
+        rows, totals = self._rows_of(batch)
+        with self._writing() as writer:
+            writer.append(batch)
+            for name, values in rows.items():
+                self.columns[name].write(values)
+            self.totals = totals
 
     def commit(self) -> None:
-        """Put on disk, for good, all that was appended; when to, is the job's to say, and closing does it."""
-        if self.totals == self._on_disk:
+        """Put the appended sentences on disk. The job decides when; `close` and `finish` do it too."""
+        if not self.resumable:
             return
-        with self._last_commit_stands():
+        with self._writing() as writer:
+            state = writer.sync()
+            totals = self._totals_at(state["sentences"])
+            if totals == self.committed:
+                return
             for column in self.columns.values():
                 column.sync()
-            with atomic_write(self._state) as unfinished:
-                unfinished.write_text(json.dumps({"job": self._description, "totals": self.totals._asdict()}))
-        self._on_disk = self.totals
+            with atomic_write(self.folder / STATE) as unfinished:
+                content = {"job": self._description, "totals": totals._asdict(), "file": state}
+                unfinished.write_text(json.dumps(content))
+            self.committed = totals
 
-    def __iter__(self) -> Iterator[EmbeddedSentence]:
-        """Every sentence in order, a few in memory at a time; the arrays are read-only."""
-        self._flush()
-        for first in range(0, self.done, SENTENCES_AT_ONCE):
-            yield from self._sentences(first, min(first + SENTENCES_AT_ONCE, self.done))
-
-    def blocks(self, column: str) -> Iterator[NDArray[Any]]:
-        """All rows of one column, in pieces small enough to hold."""
-        self._flush()
-        return self.columns[column].blocks(self.totals.rows[column])
-
-    @contextmanager
-    def finishing(self, path: Path) -> Iterator[Path]:
-        """Give a sink a path to fill; filled whole, the file takes its final name.
-
-        What a killed process leaves here is overwritten by the next try, and goes when the spool does.
-        """
-        unfinished = self.folder / f"unfinished{path.suffix}"
-        with atomic_write(path) as beside:
-            try:
-                yield unfinished
-                # Not a plain rename: the final name may be a link that leads to another disk.
-                shutil.move(unfinished, beside)
-            finally:
-                unfinished.unlink(missing_ok=True)
-
-    def remove(self) -> None:
-        """Delete the folder: its sentences are in a file now, or not wanted."""
-        self._release()
-        shutil.rmtree(self.folder)
+    def finish(self, target: Path) -> None:
+        """Complete the file of vectors, give it its final name, and delete the folder."""
+        self.commit()
+        about = {
+            "sentences": self.totals.sentences,
+            "words": self.totals.words,
+            **self.kind._asdict(),
+            "input_digest": self.input_digest,
+            "job": self.job,
+        }
+        with self._writing() as writer:
+            writer.finish({name: column for name, column in self.columns.items() if name != "digests"}, about)
+            self._writer = None
+            replace_file(self.folder / VECTORS, target)
+        self._remove()
 
     def close(self) -> None:
-        """Commit, and leave the folder to whoever goes on with it; after `remove`, or a second time, do nothing."""
-        if self._is_open:
-            self.commit()
-            self._release()
+        """Commit, and leave the folder for a later process. A folder without committed sentences is deleted.
+
+        After an error the last commit remains. After `finish` this does nothing.
+        """
+        if not self._lock.is_locked:
+            return
+        try:
+            if self._writer is not None:
+                self.commit()
+        finally:
+            if self.resumable and self.committed.sentences:
+                self._close_files()
+                self._lock.release()
+            else:
+                self._remove()
 
     def __enter__(self) -> Self:
         return self
@@ -205,54 +183,64 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _acquire(self) -> None:
+        """Lock the folder for this process, until it releases the lock or ends."""
+        while True:
+            _make_folder(self.folder)
+            try:
+                self._lock.acquire(blocking=False)
+            except Timeout:
+                raise InputError(
+                    f"{self.folder}: another process is working on it; let it finish, or stop it first"
+                ) from None
+            except FileNotFoundError:
+                continue
+            # Another process may have deleted the folder in between.
+            if (self.folder / LOCK).exists():
+                return
+            self._lock.release()
+
     def _open(self, *, fresh: bool) -> None:
-        with self._last_commit_stands(), ExitStack() as opened:
-            _make_folder(self.folder, known_by=self._lock.name)
-            opened.callback(self._locked().release)
-            self.totals = Totals() if fresh else self._committed()
-            for name, column in self.columns.items():
-                if self.done == 0:
-                    column.path.unlink(missing_ok=True)
-                column.open(self.totals.rows[name])
-                opened.callback(column.close)
-            self._resources = opened.pop_all()
-        self._is_open = True
-        self.commit()
-
-    def _locked(self) -> BaseFileLock:
-        """The folder's lock, taken: one process at a time, until it lets go or dies, however it dies."""
-        lock = FileLock(self._lock, thread_local=False)
+        path = self.folder / VECTORS
+        totals, state = (Totals(), {}) if fresh else self._read_state()
         try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            raise InputError(
-                f"{self.folder}: another process is at work on it; let it finish, or stop it first"
-            ) from None
-        return lock
+            if totals.sentences:
+                self._writer = self._open_writer(path, self.kind, state)
+        except FormatError:
+            totals = self._start_over()
+        if self._writer is None:
+            self._clear()
+            self._writer = self._open_writer(path, self.kind, {})
+        for name, column in self.columns.items():
+            column.open(totals.rows[name])
+        self.totals = self.committed = totals
 
-    def _committed(self) -> Totals:
-        """What an earlier process got done of this same job."""
-        if not self._state.exists():
-            return Totals()
+    def _read_state(self) -> tuple[Totals, dict[str, int]]:
+        """The last commit of an earlier process for the same job, and the state of its writer."""
+        path = self.folder / STATE
+        # A missing file of vectors has its final name already: the process was stopped before it deleted the folder.
+        if not (path.exists() and (self.folder / VECTORS).exists()):
+            return Totals(), {}
         try:
-            state = json.loads(self._state.read_bytes())
-            job, totals = dict(state["job"]), Totals(**state["totals"])
+            content = json.loads(path.read_bytes())
+            job, totals, state = dict(content["job"]), Totals(**content["totals"]), dict(content["file"])
         except (ValueError, KeyError, TypeError):
-            return self._start_over()
-        if totals.sentences == 0:
-            return Totals()
+            return self._start_over(), {}
         if changes := _changes(job, self._description):
             raise InputError(
-                f"{self.folder}: holds the unfinished work of another job ({'; '.join(changes)}); "
-                "finish that one with the options it had, or delete the folder to start over (--fresh does it)"
+                f"{self.folder}: contains the unfinished work of another job ({'; '.join(changes)}); "
+                "finish that job with its options, or delete the folder to start over (--fresh does this)"
             )
-        return totals if self._holds(totals) else self._start_over()
+        if not self.resumable:
+            return Totals(), {}
+        fits = all(type(number) is int and number >= 0 for number in state.values()) and self._fits(totals)
+        return (totals, state) if fits else (self._start_over(), {})
 
-    def _holds(self, totals: Totals) -> bool:
-        """Whether the columns have what a commit says they have."""
+    def _fits(self, totals: Totals) -> bool:
+        """Whether the columns are as long as these totals, and end with them."""
         if not all(type(total) is int for total in totals[:5]) or min(totals[:4]) < 0:
             return False
-        if not all(column.holds(totals.rows[name]) for name, column in self.columns.items()):
+        if not all(self.columns[name].has_rows(rows) for name, rows in totals.rows.items()):
             return False
         ends = {"offsets": totals.words, "token_offsets": totals.word_bytes, "label_offsets": totals.label_bytes}
         return all(_last(self.columns[name].path, totals.rows[name]) == end for name, end in ends.items())
@@ -261,72 +249,131 @@ class Spool:
         warnings.warn(f"{self.folder}: the unfinished work is damaged; starting over", InputWarning, stacklevel=5)
         return Totals()
 
-    def _release(self) -> None:
-        self._is_open = False
-        self._resources.close()
+    def _rows_of(self, batch: EmbeddedSentences) -> tuple[dict[str, NDArray[Any]], Totals]:
+        """The new rows of each column for a batch, and the totals after it."""
+        before = self.totals
+        numbers = np.array([before.last_number, *batch.numbers], dtype=np.int64)
+        if (bad := np.flatnonzero(np.diff(numbers) <= 0)).size:
+            previous, number = numbers[bad[0] : bad[0] + 2].tolist()
+            raise InputError(f"sentence {number} comes after sentence {previous}; numbers must rise")
+        lengths = np.fromiter(map(len, batch.words), np.int64, len(batch.words))
+        expected = (*self.kind.row[:-1], int(lengths.sum()), self.kind.row[-1])
+        if batch.vectors.shape != expected:
+            raise InputError(
+                f"sentences {numbers[1]} to {numbers[-1]}: their vectors have the shape {batch.vectors.shape}; it must "
+                f"be {expected}"
+            )
+        tokens, token_sizes = pack_strings(list(chain.from_iterable(batch.words)))
+        labels, label_sizes = pack_strings([label or "" for label in batch.labels])
+        rows: dict[str, NDArray[Any]] = {
+            "offsets": before.words + np.cumsum(lengths),
+            "numbers": numbers[1:],
+            "tokens": tokens,
+            "token_offsets": before.word_bytes + np.cumsum(token_sizes),
+            "labels": labels,
+            "label_offsets": before.label_bytes + np.cumsum(label_sizes),
+            "digests": np.frombuffer(bytes.fromhex("".join(batch.digests)), np.uint8),
+        }
+        return rows, Totals(
+            sentences=before.sentences + len(lengths),
+            words=before.words + len(token_sizes),
+            word_bytes=before.word_bytes + len(tokens),
+            label_bytes=before.label_bytes + len(labels),
+            last_number=int(numbers[-1]),
+            digest=batch.digests[-1] if batch.digests else before.digest,
+        )
 
-    def _flush(self) -> None:
-        for column in self.columns.values():
-            column.flush()
+    def _totals_at(self, sentences: int) -> Totals:
+        """The totals after this many sentences."""
+        if sentences in (0, self.totals.sentences):
+            return self.totals if sentences else Totals()
+        columns = self.columns
+        words = _only(columns["offsets"], sentences)
+        return Totals(
+            sentences=sentences,
+            words=words,
+            word_bytes=_only(columns["token_offsets"], words),
+            label_bytes=_only(columns["label_offsets"], sentences),
+            last_number=_only(columns["numbers"], sentences - 1),
+            digest=columns["digests"].read(sentences - 1, sentences).tobytes().hex(),
+        )
 
     @contextmanager
-    def _last_commit_stands(self) -> Iterator[None]:
-        """Close if writing stops half-way: the columns no longer fit each other, and nothing may follow."""
+    def _writing(self) -> Iterator[VectorWriter]:
+        """Close all files after an error, because some columns may have more sentences than others."""
+        if self._writer is None:
+            raise InputError(f"{self.folder}: is closed")
         try:
-            yield
-        except BaseException as error:
-            with suppress(OSError):
-                self._release()
-            if isinstance(error, OSError) and not isinstance(error, ElmoreError):
-                refusal = cannot_be_written(self.folder, error)
-                if self._on_disk is not None and self._on_disk.sentences:
-                    refusal.args = (f"{refusal}; what is done is kept, and the same job goes on from there",)
-                raise refusal from error
+            with self._explained():
+                yield self._writer
+        except BaseException:
+            self._close_files()
             raise
 
-    def _sentences(self, first: int, stop: int) -> Iterator[EmbeddedSentence]:
-        columns = self.columns
-        numbers = columns["numbers"].span(first, stop).tolist()
-        offsets = columns["offsets"].span(first, stop + 1).tolist()
-        words = _texts(columns["tokens"], columns["token_offsets"].span(offsets[0], offsets[-1] + 1))
-        labels = _texts(columns["labels"], columns["label_offsets"].span(first, stop + 1))
-        for i, number in enumerate(numbers):
-            start, end = offsets[i], offsets[i + 1]
-            vectors = columns["vectors"].span(start, end).swapaxes(0, -2)
-            own = words[start - offsets[0] : end - offsets[0]]
-            yield EmbeddedSentence(number, own, labels[i] or None, vectors)
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except ElmoreError:
+            raise
+        except OSError as error:
+            refusal = cannot_be_written(self.folder, error)
+            if self.committed.sentences:
+                refusal.args = (f"{refusal}; the same job goes on from its last commit",)
+            raise refusal from error
+
+    def _close_files(self) -> None:
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+            self._writer = None
+        for column in self.columns.values():
+            with suppress(OSError):
+                column.close()
+
+    def _remove(self) -> None:
+        """Delete the folder, and release the lock only when no other process can use the folder any more."""
+        self._close_files()
+        self._clear()
+        if os.name != "posix":  # where an open file cannot be deleted
+            self._lock.release()
+        with suppress(OSError):
+            (self.folder / LOCK).unlink()
+            self.folder.rmdir()
+        self._lock.release()
+
+    def _clear(self) -> None:
+        """Delete all files but the lock; the commit first, because it refers to the others."""
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name != STATE):
+            if path.name != LOCK:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _make_folder(folder: Path, *, known_by: str) -> None:
+def _make_folder(folder: Path) -> None:
     check_folder_of(folder)
     if not folder.exists():
         make_folder(folder)
-    # It will be removed one day, so it must be nobody else's.
-    elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / known_by).exists()):
+    # The folder will be deleted, so it must not contain files of other programs.
+    elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / LOCK).exists()):
         raise InputError(
             f"{folder}: is in the way; unfinished work goes to a folder of that name, so move it elsewhere"
         )
 
 
-def _texts(data: Column, offsets: NDArray[Any]) -> list[str]:
-    first, end = int(offsets[0]), int(offsets[-1])
-    return slice_strings(data.span(first, end), offsets - first, 0, len(offsets) - 1)
-
-
-def _packed(numbers: Sequence[int]) -> bytes:
-    return np.array(numbers, dtype="<i8").tobytes()
+def _only(column: Column, row: int) -> int:
+    return int(column.read(row, row + 1)[0])
 
 
 def _last(path: Path, rows: int) -> int:
     return int(np.fromfile(path, "<i8", count=1, offset=8 * (rows - 1))[0])
 
 
-def _changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Which fields differ, for a message."""
     return [
-        f"{field} was {_shown(there.get(field))} and is now {_shown(here.get(field))}"
-        for field in dict.fromkeys((*there, *here))
-        if there.get(field) != here.get(field)
+        f"{field} was {_shown(before.get(field))} and is now {_shown(now.get(field))}"
+        for field in dict.fromkeys((*before, *now))
+        if before.get(field) != now.get(field)
     ]
 
 

@@ -1,172 +1,254 @@
-"""Sentences in, vectors out, in the caller's order, for streams of any length in bounded memory.
+"""Sentences in, vectors out: packs of sentences run through an engine.
 
-Two ways of reading. From the fixed state, sentences of like length are batched together, and the order of work is
-free. With the state carried on, batches are rows in the caller's order, and each row goes on where the batch before
-left it, as in AllenNLP and bilm-tf.
+Vectors that leave a GPU are copied while the next pack runs, and are given out one pack later.
 
-Every sentence brings something of its owner's along, which comes back beside its vectors.
+N sentences and K words of a pack.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from elmore.embedding.layer_choice import LayerChoice
-from elmore.embedding.word_cache import WordCache
+from elmore.embedding.options import LayerSelection
+from elmore.engine.engine import Engine, PackSize
+from elmore.engine.rows import PackedRows
+from elmore.engine.state import State
+from elmore.engine.word_store import NumberedWords, WordStore
 from elmore.errors import InputWarning, OutOfMemory
-from elmore.model import Model
-from elmore.network.state import State
-from elmore.text.batch import Batch, bucket_by_length
 
 T = TypeVar("T")
 Words = Sequence[str]
+Indices = NDArray[np.int64]
 
-# How many batches are read ahead to find sentences of like length; bounds padding and memory alike.
-BATCHES_AHEAD = 16
+# Sentences shorter than this many steps are never separated from others.
+LONG_SENTENCE = 512
+# The first pack is smaller than the others by this factor, so that the first vectors arrive early.
+FIRST_PACK_FRACTION = 16
+FIRST_PACK_TOKENS = 2048  # at least
 
 
-class SentenceGroup(NamedTuple, Generic[T]):
-    """Sentences to be read, and for each whatever is to come back with its vectors.
+class SentenceBatch(NamedTuple, Generic[T]):
+    """Sentences as words, and for each the caller's object that is returned with its vectors.
 
-    A list of each: a record for every sentence would take a GPU's host longer than all else it does for them.
+    Two lists: one record for each sentence would cost more time than all other work of the host for a GPU.
     """
 
     words: Sequence[Words]
     payloads: Sequence[T]
 
 
-class EncodedGroup(NamedTuple, Generic[T]):
-    """What came with sentences, and their vectors."""
+class EncodedBatch(NamedTuple, Generic[T]):
+    """The vectors of some sentences, in the order of the input."""
 
     payloads: list[T]
-    vectors: list[Tensor]  # (words, dim) or (layers, words, dim), of its own memory, but for those that stay on a GPU
+    vectors: Any  # (K, dim) or (layers, K, dim): a NumPy array, or a tensor of the GPU engine
+    lengths: Indices  # (N,) words of each sentence
+
+    def split(self) -> Iterator[Any]:
+        """The vectors of each sentence, as views."""
+        ends = np.cumsum(self.lengths).tolist()
+        return (
+            self.vectors[..., end - length : end, :] for end, length in zip(ends, self.lengths.tolist(), strict=True)
+        )
 
 
 class SentenceEncoder:
-    """Reads sentences with one model and takes the chosen layers of them, a list of sentences at a time.
-
-    The lists are what was batched together: after each there is a pause, while the next is read.
-    """
+    """Runs sentences through an engine and takes the selected layers."""
 
     def __init__(
-        self, model: Model, cache: WordCache, choice: LayerChoice, *, dtype: torch.dtype, device: torch.device | str
+        self,
+        engine: Engine,
+        store: WordStore,
+        start: State,
+        selection: LayerSelection,
+        *,
+        dtype: type[np.floating[Any]],
+        to_host: bool = True,
     ) -> None:
-        self.model = model
-        self.cache = cache
-        self.choice = choice
-        self.dtype = dtype
-        self.device = device  # of the vectors; the model has its own
+        self._engine = engine
+        self._store = store
+        self._start = start
+        self._selection = selection
+        self._dtype = dtype
+        self._to_host = to_host  # false: vectors stay in the engine's memory
+        self._tokens = 0  # of a pack; fewer after one that did not fit into memory
 
-    def encode_from_fixed_state(
-        self, groups: Iterable[SentenceGroup[T]], *, batch_tokens: int, batch_size: int | None
-    ) -> Iterator[EncodedGroup[T]]:
-        """Read every sentence from the model's start state."""
-        for chunk in _chunks(groups, batch_tokens=batch_tokens):
-            # Nothing of one list is held on to while the next is made.
-            yield self._read_by_length(chunk, batch_tokens=batch_tokens, batch_size=batch_size)
-
-    def _read_by_length(self, chunk: SentenceGroup[T], *, batch_tokens: int, batch_size: int | None) -> EncodedGroup[T]:
-        found: dict[int, Tensor] = {}
-        for numbers in bucket_by_length(
-            (len(words) + 2 for words in chunk.words), tokens=batch_tokens, rows=batch_size
-        ):
-            start = self.model.start.repeat(len(numbers))
-            batch, _ = self._read([chunk.words[number] for number in numbers], start)
-            found.update(zip(numbers, batch, strict=True))
-        return EncodedGroup(list(chunk.payloads), [found[number] for number in range(len(chunk.words))])
+    def encode(
+        self, batches: Iterable[SentenceBatch[T]], *, batch_tokens: int | None, batch_size: int | None
+    ) -> Iterator[EncodedBatch[T]]:
+        """Encode each sentence from the start state."""
+        suited = self._engine.pack_size
+        size = PackSize(min(batch_size or suited.rows, suited.rows), batch_tokens or suited.tokens)
+        return self._one_pack_behind(self._run_packs(batches, size))
 
     def encode_carrying_state(
-        self, groups: Iterable[SentenceGroup[T]], *, batch_size: int
-    ) -> Iterator[EncodedGroup[T]]:
-        """Read batches of `batch_size` sentences as they come; row r starts where row r of the batch before ended."""
-        state = self.model.start.first(0)
-        items = _one_by_one(groups)
-        while batch := list(islice(items, batch_size)):
+        self, batches: Iterable[SentenceBatch[T]], *, batch_size: int
+    ) -> Iterator[EncodedBatch[T]]:
+        """Encode batches of `batch_size` sentences; row r starts where row r of the previous batch ended."""
+        state = self._start.first(0)
+        sentences = chain.from_iterable(zip(*batch, strict=True) for batch in batches)
+        while batch := list(islice(sentences, batch_size)):
             words, payloads = zip(*batch, strict=True)
-            vectors, after = self._read(words, state.first(len(words)))
+            vectors, lengths, after = self._run_from(state, words)
             state = state.updated(after)
-            yield EncodedGroup(list(payloads), vectors)
+            yield EncodedBatch(list(payloads), vectors, lengths)
+            del vectors  # or they would be in memory while the next batch runs
 
-    def _read(self, sentences: Sequence[Words], state: State) -> tuple[list[Tensor], State]:
-        """Read one batch; where it does not fit into memory, its halves."""
-        try:
-            with torch.inference_mode():
-                kernels = self.model.network.kernels(self.model.start.h, state)
-            # The passes see to torch's threads themselves; what is done around them is small too.
-            with kernels.settings():
-                with torch.inference_mode():
-                    batch = Batch.of_words(sentences, self.model.config).to(self.model.device)
-                    vectors = self.cache.vectors(batch.words)
-                    layers, after = self.model.network.read(vectors, batch, state, depth=self.choice.depth)
-                    stacked = self.choice.take(layers, dtype=self.dtype, device=self.device)
-                return self._apart(stacked, layers.lengths), after
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-        # Past the except block, so that what the failed try held is free again.
-        half = half_of([len(words) for words in sentences])
-        everyone = torch.arange(len(sentences), device=state.h.device)
-        first, first_state = self._read(sentences[:half], state.select(everyone[:half]))
-        second, second_state = self._read(sentences[half:], state.select(everyone[half:]))
-        joined = State(torch.cat([first_state.h, second_state.h], 2), torch.cat([first_state.c, second_state.c], 2))
-        return first + second, joined
+    def _run_from(self, state: State, words: Sequence[Words]) -> tuple[Any, Indices, State]:
+        """Run one sentence in each row from the first rows of a state: vectors, lengths, and the state after them."""
+        lengths = _lengths(words)
+        numbered = self._store.number(list(chain.from_iterable(words)))
+        rows = PackedRows.one_per_row(numbered.numbers, lengths, boundaries=numbered.boundaries)
+        row_of = rows.packing.rows
+        before = state.first(len(words)).select(np.argsort(row_of))
+        layers, after = self._engine.run(numbered.table, rows, before, depth=self._selection.depth)
+        return self._fetch(self._take(layers))(), lengths, after.select(row_of)
 
-    def _apart(self, stacked: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-        """For each sentence a tensor of its own, so that one that is kept does not keep its whole batch in memory.
+    def _run_packs(
+        self, batches: Iterable[SentenceBatch[T]], size: PackSize
+    ) -> Iterator[tuple[list[T], Indices, list["_Part"]]]:
+        self._tokens = size.tokens
+        for words, payloads in packs(batches, lambda: self._tokens):
+            lengths = _lengths(words)
+            pack = _Pack(self._store.number(list(chain.from_iterable(words))), lengths, np.arange(len(lengths)))
+            parts, fitting = self._run_pack(pack, PackSize(size.rows, self._tokens))
+            self._tokens = min(self._tokens, fitting)
+            yield payloads, lengths, parts
+            del parts  # or their vectors would be in memory while the next pack runs
 
-        Made outside of inference mode, so that it may stand in anybody's training.
+    def _one_pack_behind(self, results: Iterator[tuple[list[T], Indices, list["_Part"]]]) -> Iterator[EncodedBatch[T]]:
+        """Copying one pack to the host overlaps with running the next one."""
+        waiting: tuple[list[T], Indices, list[_Part]] | None = None
+        for result in results:
+            if not (self._to_host and self._engine.is_asynchronous):
+                yield self._joined(*result)
+            else:
+                if waiting is not None:
+                    yield self._joined(*waiting)
+                waiting = result
+            del result
+        if waiting is not None:
+            yield self._joined(*waiting)
+
+    def _run_pack(self, pack: "_Pack", size: PackSize) -> tuple[list["_Part"], int]:
+        """Run a pack, in parts if a few long sentences would leave most rows empty or memory is short.
+
+        The second result is the number of tokens that fit into memory.
         """
-        rows = stacked[0] if self.choice.merged else stacked.swapaxes(0, 1)  # (B, T, dim) or (B, k, T, dim)
-        return [
-            row[..., :length, :].clone(memory_format=torch.contiguous_format)
-            for row, length in zip(rows, lengths, strict=True)
+        if (parts := split_long_sentences(pack, size)) is None:
+            try:
+                return [self._run(pack, size.rows)], size.tokens
+            except MemoryError:
+                pass
+            # Outside of the except block: the memory of the failed attempt is free again.
+            half = halved_batch_size(pack.lengths)
+            is_first = np.arange(len(pack.lengths)) < half
+            parts = pack.only(is_first), pack.only(~is_first)
+            size = PackSize(size.rows, max(min(size.tokens, pack.tokens // 2), 1))
+        found = [self._run_pack(part, size) for part in parts]
+        return [part for one, _ in found for part in one], min(tokens for _, tokens in found)
+
+    def _run(self, pack: "_Pack", rows: int) -> "_Part":
+        words = pack.words
+        packed = PackedRows.pack(words.numbers, pack.lengths, boundaries=words.boundaries, rows=rows)
+        layers, _ = self._engine.run(words.table, packed, self._start, depth=self._selection.depth)
+        return _Part(self._fetch(self._take(layers)), pack.lengths, pack.places)
+
+    def _joined(self, payloads: list[T], lengths: Indices, parts: Sequence["_Part"]) -> EncodedBatch[T]:
+        """The vectors of a pack, in the order of the input."""
+        arrays = [part.fetch() for part in parts]
+        if len(parts) == 1:
+            return EncodedBatch(payloads, arrays[0], lengths)
+        order = np.argsort(np.concatenate([part.places for part in parts]))
+        apart = [
+            own
+            for part, vectors in zip(parts, arrays, strict=True)
+            for own in EncodedBatch([], vectors, part.lengths).split()
         ]
+        ordered = [apart[number] for number in order.tolist()]
+        joined = np.concatenate(ordered, axis=-2) if self._to_host else self._engine.concatenate(ordered)
+        return EncodedBatch(payloads, joined, lengths)
+
+    def _take(self, layers: Any) -> Any:
+        if self._selection.averaged:
+            return layers.average(self._selection.indices, self._dtype)
+        return layers.stack(self._selection.indices, self._dtype)
+
+    def _fetch(self, vectors: Any) -> Callable[[], Any]:
+        return self._engine.fetch(vectors) if self._to_host else lambda: vectors
 
 
-def taken_from(group: EncodedGroup[T]) -> Iterator[tuple[T, Tensor]]:
-    """What came with each sentence, and its vectors, each taken out: what was read is let go before more is read.
+class _Part(NamedTuple):
+    """The vectors of some sentences of a pack."""
 
-    >>> group = EncodedGroup(["a", "b"], [torch.zeros(1), torch.ones(1)])
-    >>> [(payload, len(group.vectors)) for payload, _ in taken_from(group)]
-    [('a', 1), ('b', 0)]
-    """
-    payloads, vectors = group
-    payloads.reverse()
-    vectors.reverse()
-    while vectors:
-        yield payloads.pop(), vectors.pop()
+    fetch: Callable[[], Any]  # waits for the vectors
+    lengths: Indices
+    places: Indices  # of these sentences in the pack
 
 
-def _one_by_one(groups: Iterable[SentenceGroup[T]]) -> Iterator[tuple[Words, T]]:
-    return chain.from_iterable(zip(*group, strict=True) for group in groups)
+class _Pack(NamedTuple):
+    """Sentences to be run together."""
+
+    words: NumberedWords
+    lengths: Indices  # (N,)
+    places: Indices  # (N,) of these sentences in the pack as it was first
+
+    @property
+    def tokens(self) -> int:
+        """Words and boundaries."""
+        return len(self.words.numbers) + 2 * len(self.lengths)
+
+    def only(self, chosen: NDArray[np.bool_]) -> "_Pack":
+        """Some of the sentences."""
+        words = self.words._replace(numbers=self.words.numbers[np.repeat(chosen, self.lengths)])
+        return _Pack(words, self.lengths[chosen], self.places[chosen])
 
 
-def _chunks(groups: Iterable[SentenceGroup[T]], *, batch_tokens: int) -> Iterator[SentenceGroup[T]]:
-    """What is batched together: a batch's worth at first, so that the first vectors come soon, and soon more."""
+def packs(batches: Iterable[SentenceBatch[T]], tokens: Callable[[], int]) -> Iterator[tuple[list[Words], list[T]]]:
+    """Sentences to run together: up to `tokens()` words and boundaries, fewer at first."""
     words: list[Words] = []
     payloads: list[T] = []
-    tokens, batches = 0, 1
-    for own, payload in _one_by_one(groups):
-        words.append(own)
-        payloads.append(payload)
-        tokens += len(own) + 2
-        if tokens >= batch_tokens * batches:
-            yield SentenceGroup(words, payloads)
-            words, payloads = [], []
-            tokens, batches = 0, min(4 * batches, BATCHES_AHEAD)
+    limit = min(tokens(), max(tokens() // FIRST_PACK_FRACTION, FIRST_PACK_TOKENS))
+    missing = limit
+    for batch in batches:
+        lengths = _lengths(batch.words) + 2
+        place = 0
+        while place < len(lengths):
+            # The sentence that fills the pack belongs to it.
+            count = int(np.searchsorted(lengths[place:].cumsum()[:-1], missing)) + 1
+            words += batch.words[place : place + count]
+            payloads += batch.payloads[place : place + count]
+            missing -= int(lengths[place : place + count].sum())
+            place += count
+            if missing <= 0:
+                yield words, payloads
+                words, payloads = [], []
+                missing = limit = min(4 * limit, tokens())
     if words:
-        yield SentenceGroup(words, payloads)
+        yield words, payloads
 
 
-def half_of(lengths: Sequence[int]) -> int:
-    """How many sentences to try instead of those of these lengths, which did not fit; an error if it was one."""
+def split_long_sentences(pack: _Pack, size: PackSize) -> tuple[_Pack, _Pack] | None:
+    """The sentences that fit into rows of twice the usual length, and the others; None if one of the two is empty.
+
+    All rows have as many steps as the longest, in memory too.
+    """
+    steps = 2 * size.tokens // min(size.rows, max(len(pack.lengths), 1))
+    is_long = pack.lengths + 2 > max(steps, LONG_SENTENCE)
+    if is_long.all() or not is_long.any():
+        return None
+    return pack.only(~is_long), pack.only(is_long)
+
+
+def halved_batch_size(lengths: Sequence[int] | Indices) -> int:
+    """Half as many sentences as did not fit into memory; OutOfMemory if it was one sentence."""
     if len(lengths) == 1:
         raise OutOfMemory(
-            f"one sentence of {lengths[0]} words does not fit into memory; cut it, or use a smaller model"
+            f"one sentence of {lengths[0]} words does not fit into memory; split the sentence, or use a smaller model"
         )
     warnings.warn(
         f"a batch of {len(lengths)} sentences did not fit into memory; trying it in halves "
@@ -177,7 +259,5 @@ def half_of(lengths: Sequence[int]) -> int:
     return len(lengths) // 2
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether there was too little memory for something, which may be tried again in halves."""
-    # On the CPU torch raises a plain RuntimeError, told apart only by its text.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+def _lengths(words: Sequence[Words]) -> Indices:
+    return np.fromiter(map(len, words), dtype=np.int64, count=len(words))

@@ -6,13 +6,12 @@ its neighbours may share.
 """
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from elmore.embedding.sentences import Sentence, words_of
-from elmore.embedding.stream import EncodedGroup, SentenceGroup
+from elmore.embedding.stream import EncodedBatch, SentenceBatch
 from elmore.text.style import PennStyle
 from elmore.text.token_style import convert_tokens
 from elmore.text.tokenizing import Tokenizer
@@ -29,7 +28,7 @@ class Alignment(NamedTuple, Generic[T]):
 
 def align_to_words(
     given: Sequence[tuple[Sentence, T]], first: int, tokenizer: Tokenizer, style: PennStyle
-) -> SentenceGroup[Alignment[T]]:
+) -> SentenceBatch[Alignment[T]]:
     """The words that tokens of a style become; the first of the sentences given has a number."""
     words: list[list[str]] = []
     alignments: list[Alignment[T]] = []
@@ -42,28 +41,36 @@ def align_to_words(
             converted = convert_tokens(own, tokenizer, style=style)
             words.append(converted.words)
             alignments.append(Alignment(payload, converted.word_spans))
-    return SentenceGroup(words, alignments)
+    return SentenceBatch(words, alignments)
 
 
-def pool_to_tokens(group: EncodedGroup[Alignment[T]]) -> EncodedGroup[T]:
-    """One vector for each token that was given."""
-    pooled = [
-        vectors if word_spans is None else pool_tokens(vectors, word_spans)
-        for (_, word_spans), vectors in zip(*group, strict=True)
+def pool_to_tokens(batch: EncodedBatch[Alignment[T]]) -> EncodedBatch[T]:
+    """One vector for each token that was given: the mean over its words."""
+    payloads = [alignment.payload for alignment in batch.payloads]
+    spans = [alignment.word_spans for alignment in batch.payloads]
+    if all(own is None for own in spans):
+        return EncodedBatch(payloads, batch.vectors, batch.lengths)
+    first = np.cumsum(batch.lengths) - batch.lengths
+    words = [range(length) if own is None else own for own, length in zip(spans, batch.lengths.tolist(), strict=True)]
+    tokens = [
+        range(start + one, start + one + 1) if isinstance(one, int) else range(start + one.start, start + one.stop)
+        for start, own in zip(first.tolist(), words, strict=True)
+        for one in own
     ]
-    return EncodedGroup([payload for payload, _ in group.payloads], pooled)
+    return EncodedBatch(payloads, pool_tokens(batch.vectors, tokens), np.array([len(own) for own in words], np.int64))
 
 
-def pool_tokens(vectors: Tensor, word_spans: Sequence[range]) -> Tensor:
-    """(..., words, dim) becomes (..., tokens, dim); `word_spans` has the span of each token's words, at least one.
+def pool_tokens(vectors: Any, word_spans: Sequence[range]) -> Any:
+    """(..., words, dim) becomes (..., tokens, dim); each token has a span of at least one word.
 
-    >>> words = torch.tensor([[1.0], [2.0], [4.0]])
+    Arrays and tensors are both accepted.
+
+    >>> words = np.array([[1.0], [2.0], [4.0]])
     >>> pool_tokens(words, [range(0, 1), range(0, 2), range(2, 3)]).tolist()
     [[1.0], [1.5], [4.0]]
     """
-    first = torch.tensor([span.start for span in word_spans], dtype=torch.int64, device=vectors.device)
-    pooled = vectors.index_select(-2, first)
+    pooled = vectors[..., [span.start for span in word_spans], :]
     for token, span in enumerate(word_spans):
         if len(span) > 1:
-            pooled[..., token, :] = vectors[..., span.start : span.stop, :].mean(dim=-2)
+            pooled[..., token, :] = vectors[..., span.start : span.stop, :].mean(-2)
     return pooled

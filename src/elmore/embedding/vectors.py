@@ -12,7 +12,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.sinks import VectorFile, sink_of
+from elmore.embedding.vector_files import VectorReader, reader_for
 from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context, shortened
 from elmore.html_repr import html_table
 
@@ -26,18 +26,16 @@ def open_vectors(path: AnyPath | Sequence[AnyPath]) -> "StoredVectors":
     of the input. Files of different jobs are refused, and so is a job of which a part is missing.
 
     >>> import tempfile
-    >>> from elmore.embedding.spool import EmbeddedSentence, Spool
-    >>> from elmore.embedding.sinks import sink_for
-    >>> path = Path(tempfile.mkdtemp()) / "vectors.npz"
-    >>> with Spool(path.with_suffix(".partial"), {}, dim=4) as spool:
-    ...     spool.append(EmbeddedSentence(0, ["Cats", "purr"], None, np.ones((2, 4))))
-    ...     sink_for(path).write(spool, path)
-    >>> vectors = open_vectors(path)
+    >>> from elmore import embed_file
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("Cats purr")
+    >>> _ = embed_file(folder / "a.txt", folder / "vectors.h5", model="tiny-random")
+    >>> vectors = open_vectors(folder / "vectors.h5")
     >>> vectors[0].shape, vectors.words(0)
-    ((2, 4), ['Cats', 'purr'])
+    ((2, 32), ['Cats', 'purr'])
     """
     paths, whole = _paths(path)
-    files: list[VectorFile] = []
+    files: list[VectorReader] = []
     try:
         for each in paths:
             files.append(_open_file(each))
@@ -68,8 +66,9 @@ class StoredVectors:
     own by pickling it, which sends the paths and opens them again.
     """
 
-    def __init__(self, paths: Sequence[Path], files: Sequence[VectorFile]) -> None:
+    def __init__(self, paths: Sequence[Path], files: Sequence[VectorReader]) -> None:
         self.paths = tuple(paths)
+        self._absolute_paths = [str(path.absolute()) for path in paths]  # for a process in another folder
         self._files = tuple(files)
         self._is_open = True
         numbers = np.concatenate([file.numbers for file in files])
@@ -136,7 +135,7 @@ class StoredVectors:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open_vectors, ([str(path) for path in self.paths],)
+        return open_vectors, (self._absolute_paths,)
 
     def __repr__(self) -> str:
         shape = " x ".join(str(self.meta[field]) for field in ("layers", "dim") if self.meta.get(field))
@@ -164,7 +163,7 @@ class StoredVectors:
         return str(self.paths[0]) if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
 
     @contextmanager
-    def _sentence(self, index: int) -> Iterator[tuple[VectorFile, int]]:
+    def _sentence(self, index: int) -> Iterator[tuple[VectorReader, int]]:
         """The file that a sentence is in, and its place there; what goes wrong inside is said with the file's name."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"{self._shown} has {len(self)} sentences; there is no sentence {index}")
@@ -203,11 +202,14 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, 
     # options may have cut into other sentences.
     telling = ("model", "model_sha256", "input", "layers", "dtype", "dim")
     for field in dict.fromkeys((*telling, *jobs[0], *jobs[1], "input_digest")):
-        if field != "shard" and first.get(field) != second.get(field):
+        if field not in _OF_A_FILE and first.get(field) != second.get(field):
             return field, str(first.get(field))[:60], str(second.get(field))[:60]
     # Of a whole input there is one part only, and of parts all are of as many.
     here, there = ((meta.get("shard") or (1, 1))[1] for meta in (first, second))
     return ("parts:", str(here), str(there)) if here != there else None
+
+
+_OF_A_FILE = ("shard", "layout")  # in which the files of one job may differ
 
 
 def _paths(path: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], bool]:
@@ -223,13 +225,13 @@ def _paths(path: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], bool]:
     return [Path(path)], False
 
 
-def _open_file(path: Path) -> VectorFile:
+def _open_file(path: Path) -> VectorReader:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file of vectors")
     with _damage_explained(path):
         with path.open("rb") as file:
             start = file.read(8)
-        opened = sink_of(start).read(path)
+        opened = reader_for(start)(path)
         if (np.diff(opened.numbers, prepend=-1) <= 0).any():
             opened.close()
             raise FormatError("damaged: the numbers of its sentences do not rise")

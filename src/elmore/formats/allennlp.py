@@ -13,19 +13,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import FormatError, InputError, error_context, shortened
-from elmore.formats.cards.card import Card
-from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.format import Format
-from elmore.formats.layouts.options import config_from_options
-from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take_tensor
+from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_tensor
+from elmore.formats.arrays import Floats
+from elmore.formats.card import Card
+from elmore.formats.checkpoint import Checkpoint, Format
+from elmore.formats.options_json import config_from_options
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
-from elmore.formats.storage.torch_files import load_tensors
+from elmore.formats.storage.torch_files import Array, load_tensors
 
 _STATE_DICTS = ("weights.th", "best.th")
 _TORCH_SUFFIXES = (".th", ".pt", ".pth", ".bin", ".pkl")
@@ -82,7 +81,7 @@ def _state_dict(container: Container) -> str | None:
     return torch_files[0] if len(torch_files) == 1 and not of_another_format else None
 
 
-def _prefix(stored: Mapping[str, Tensor]) -> str:
+def _prefix(stored: Mapping[str, Array]) -> str:
     """What stands before the names of the biLM's tensors."""
     prefixes = [name.removesuffix(_TABLE) for name in stored if name == _TABLE or name.endswith(f".{_TABLE}")]
     if not prefixes:
@@ -129,7 +128,7 @@ def _found(task: Mapping[str, Any], wanted: str) -> Iterator[tuple[str, Any]]:
             yield path.removesuffix("."), value
 
 
-def _infer_config(stored: Mapping[str, Tensor], prefix: str) -> ModelConfig:
+def _infer_config(stored: Mapping[str, Array], prefix: str) -> ModelConfig:
     """The configuration as far as shapes tell it; the rest as in all published models."""
     words, layers = f"{prefix}_token_embedder.", f"{prefix}_elmo_lstm.forward_layer_"
     rows, embedding_dim = _shape(stored, f"{words}_char_embedding_weights", 2)
@@ -165,22 +164,22 @@ def _assumed_values(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _shape(stored: Mapping[str, Tensor], name: str, dimensions: int) -> tuple[int, ...]:
+def _shape(stored: Mapping[str, Array], name: str, dimensions: int) -> tuple[int, ...]:
     if name not in stored:
         raise FormatError(f"{name} is missing")
     if stored[name].ndim != dimensions:
-        raise FormatError(f"{name} has shape {tuple(stored[name].shape)}; {dimensions} dimensions are needed")
-    return tuple(stored[name].shape)
+        raise FormatError(f"{name} has shape {stored[name].shape}; {dimensions} dimensions are needed")
+    return stored[name].shape
 
 
-def _count(stored: Mapping[str, Tensor], before: str, after: str) -> int:
+def _count(stored: Mapping[str, Array], before: str, after: str) -> int:
     number = 0
     while f"{before}{number}{after}" in stored:
         number += 1
     return number
 
 
-def tensors_of_state_dict(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+def tensors_of_state_dict(stored: Mapping[str, Array], prefix: str, config: ModelConfig) -> dict[str, Floats]:
     """The tensors of a biLM whose names begin with `prefix`; their biases are complete, forget bias included."""
     return {
         **word_encoder_tensors(stored, f"{prefix}_token_embedder.", config),
@@ -188,7 +187,7 @@ def tensors_of_state_dict(stored: Mapping[str, Tensor], prefix: str, config: Mod
     }
 
 
-def word_encoder_tensors(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+def word_encoder_tensors(stored: Mapping[str, Array], prefix: str, config: ModelConfig) -> dict[str, Floats]:
     """The tensors of a biLM's word encoder, whose names begin with `prefix`."""
     characters = config.characters
     if characters is None:
@@ -197,7 +196,7 @@ def word_encoder_tensors(stored: Mapping[str, Tensor], prefix: str, config: Mode
         stored, f"{prefix}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim
     )
     return {
-        "words.characters": table[1:].contiguous(),
+        "words.characters": table[1:],
         **convolutions(stored, f"{prefix}char_conv_", characters),
         **highways(stored, f"{prefix}_highways._layers.", characters),
         "words.projection.weight": take_tensor(
@@ -207,12 +206,12 @@ def word_encoder_tensors(stored: Mapping[str, Tensor], prefix: str, config: Mode
     }
 
 
-def _mixes(stored: Mapping[str, Tensor], prefix: str, config: ModelConfig) -> dict[str, Tensor]:
+def _mixes(stored: Mapping[str, Array], prefix: str, config: ModelConfig) -> dict[str, Floats]:
     """What the task learnt about the layers."""
     mixes = {}
     for number in range(_count(stored, f"{prefix}scalar_mix_", ".gamma")):
         mix = f"{prefix}scalar_mix_{number}."
         scalars = [take_tensor(stored, f"{mix}scalar_parameters.{layer}", 1) for layer in range(config.num_layers)]
-        mixes[f"mixes.{number}.scalars"] = torch.cat(scalars)
-        mixes[f"mixes.{number}.gamma"] = take_tensor(stored, f"{mix}gamma", 1)[0]
+        mixes[f"mixes.{number}.scalars"] = np.concatenate(scalars)
+        mixes[f"mixes.{number}.gamma"] = take_tensor(stored, f"{mix}gamma", 1).reshape(())
     return mixes

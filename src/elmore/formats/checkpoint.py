@@ -1,61 +1,79 @@
-"""A model as plain data: what every format is read into and written from."""
+"""A model as plain data, and what a file format is: it reads files into a `Checkpoint` and writes them from one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from elmore.config import ModelConfig, tensor_shapes
 from elmore.errors import FormatError, shortened
-from elmore.formats.cards.card import Card
-from elmore.formats.storage.int8 import StoredTensor, dequantize
+from elmore.formats.arrays import Floats, Int8Array, StoredArray, dequantize
+from elmore.formats.card import Card
+from elmore.formats.storage.container import Container
 from elmore.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model's shape, its numbers, and what belongs to them.
+    """The configuration, the named NumPy arrays, the vocabulary and the card of a model.
 
-    `tensors` has the names and shapes of `elmore.config.tensor_shapes`, in float32, or in int8 where a
-    file has them so.
+    `tensors` has the names and shapes of `elmore.config.tensor_shapes`, in float32, or in int8 where the model's file
+    stores int8.
     """
 
     config: ModelConfig
-    tensors: Mapping[str, StoredTensor]
+    tensors: Mapping[str, StoredArray]
     vocabulary: Vocabulary | None = None
-    character_vocabulary: Mapping[str, int] | None = None  # of a code point alphabet: the row of each
-    start: Mapping[str, Tensor] | None = None  # "h" (layers, directions, vector_dim) and "c" (…, cell_dim), if warm
-    softmax: Callable[[], Mapping[str, StoredTensor]] | None = (
-        None  # "weight" (words, vector_dim), "bias"; read when called
-    )
-    mixes: Mapping[str, Tensor] | None = None  # a task's: "mixes.0.scalars" (num_layers,), "mixes.0.gamma" (), …
+    character_vocabulary: Mapping[str, int] | None = None  # of a code point alphabet: the row of each character
+    start: Mapping[str, Floats] | None = None  # warm state: "h" (layers, directions, vector_dim), "c" (…, cell_dim)
+    softmax: Callable[[], Mapping[str, StoredArray]] | None = None  # reads "weight" (words, vector_dim) and "bias"
+    mixes: Mapping[str, Floats] | None = None  # of a task: "mixes.0.scalars" (num_layers,), "mixes.0.gamma" (), …
     card: Card = Card()
 
-    def float_tensors(self) -> dict[str, Tensor]:
-        """The tensors in float32, as a network or another program takes them."""
+    def float_arrays(self) -> dict[str, Floats]:
+        """The tensors in float32."""
         return dequantize(self.tensors)
 
     def check(self) -> None:
-        """Compare names, shapes and kinds of all tensors with the config; the error names what does not fit."""
-        needed = tensor_shapes(self.config)
-        if missing := sorted(needed.keys() - self.tensors.keys()):
+        """Raise FormatError unless names, shapes and types of all tensors, and the vocabulary, fit the config."""
+        required = tensor_shapes(self.config)
+        if missing := sorted(required.keys() - self.tensors.keys()):
             raise FormatError(f"tensors are missing: {shortened(missing)}")
-        if unexpected := sorted(self.tensors.keys() - needed.keys()):
+        if unexpected := sorted(self.tensors.keys() - required.keys()):
             raise FormatError(f"tensors that no such model has: {shortened(unexpected)}")
-        for name, shape in needed.items():
-            tensor = self.tensors[name]
-            if tuple(tensor.shape) != shape:
-                raise FormatError(f"{name} has shape {tuple(tensor.shape)}; the configuration needs {shape}")
-            if isinstance(tensor, Tensor) and tensor.dtype != torch.float32:
-                raise FormatError(f"{name} holds {tensor.dtype}; float32 is needed")
+        for name, shape in required.items():
+            _check_array(name, self.tensors[name], shape)
         if self.config.word_dim:
-            if self.vocabulary is None:
-                raise FormatError("this model reads words, and its vocabulary is missing")
-            if len(self.vocabulary) > self.config.n_words:
-                raise FormatError(
-                    f"the vocabulary has {len(self.vocabulary)} words and the word table {self.config.n_words} rows"
-                )
-            for word in (self.config.begin, self.config.end):
-                if word not in self.vocabulary:
-                    raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
+            self._check_vocabulary()
+
+    def _check_vocabulary(self) -> None:
+        if self.vocabulary is None:
+            raise FormatError("this model reads words, and its vocabulary is missing")
+        if len(self.vocabulary) > self.config.n_words:
+            raise FormatError(
+                f"the vocabulary has {len(self.vocabulary)} words and the word table {self.config.n_words} rows"
+            )
+        for word in (self.config.begin, self.config.end):
+            if word not in self.vocabulary:
+                raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
+
+
+def _check_array(name: str, array: StoredArray, shape: tuple[int, ...]) -> None:
+    if not isinstance(array, np.ndarray | Int8Array):
+        raise FormatError(f"{name} is a {type(array).__name__}; a NumPy array is required")
+    if array.shape != shape:
+        raise FormatError(f"{name} has shape {array.shape}; the configuration needs {shape}")
+    if isinstance(array, np.ndarray) and array.dtype != np.float32:
+        raise FormatError(f"{name} holds {array.dtype}; float32 is needed")
+
+
+class Format(NamedTuple):
+    """A file format; `elmore.formats.all_formats` lists them."""
+
+    name: str
+    detect: Callable[[Container], bool]  # by the names of the files, or the start of a small one; never raises
+    read: Callable[[Container], Checkpoint]
+    write: Callable[[Checkpoint, Path], None] | None = None  # into a folder; None: this format is only read
+    files: str = ""  # its files for messages, as "options.json and weights.hdf5"

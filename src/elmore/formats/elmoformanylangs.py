@@ -15,17 +15,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from torch import Tensor
-
 from elmore.config import ModelConfig
 from elmore.errors import FormatError, InputError, error_context
-from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.format import Format
-from elmore.formats.layouts.options import whole_number
-from elmore.formats.layouts.torch_layers import convolutions, highways, lstm, take_tensor
+from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_tensor
+from elmore.formats.arrays import Floats
+from elmore.formats.checkpoint import Checkpoint, Format
+from elmore.formats.options_json import whole_number
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
-from elmore.formats.storage.torch_files import load_tensors
+from elmore.formats.storage.torch_files import Array, load_tensors
 from elmore.text.vocabulary import Vocabulary
 
 _MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")  # the last three only among characters
@@ -96,7 +94,7 @@ def _network(container: Container) -> tuple[Mapping[str, Any], str]:
     return _PUBLISHED, f"the published configuration (config.json names {path}, which is not here)"
 
 
-def _config(network: Mapping[str, Any], embedder: Mapping[str, Tensor]) -> ModelConfig:
+def _config(network: Mapping[str, Any], embedder: Mapping[str, Array]) -> ModelConfig:
     encoder, words = _part(network, "encoder", kind="elmo"), _part(network, "token_embedder", kind="cnn")
     word_dim, char_dim = whole_number(words, "word_dim", least=0), whole_number(words, "char_dim", least=0)
     characters = None
@@ -142,13 +140,13 @@ def _part(network: Mapping[str, Any], name: str, *, kind: str) -> Mapping[str, A
     return part
 
 
-def _rows(embedder: Mapping[str, Tensor], name: str) -> int:
+def _rows(embedder: Mapping[str, Array], name: str) -> int:
     if name not in embedder or embedder[name].ndim != 2:
         raise FormatError(f"token_embedder.pkl lacks the table {name}, which the configuration asks for")
     return len(embedder[name])
 
 
-def _token_embedder(stored: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+def _token_embedder(stored: Mapping[str, Array], config: ModelConfig) -> dict[str, Floats]:
     ours = {}
     if config.word_dim:
         ours["words.table"] = take_tensor(stored, _WORDS, config.n_words, config.word_dim)
@@ -161,13 +159,13 @@ def _token_embedder(stored: Mapping[str, Tensor], config: ModelConfig) -> dict[s
     return ours
 
 
-def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Tensor]:
+def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Floats]:
     tensors = load_tensors(container, "classifier.pkl")
     with error_context("classifier.pkl"):
         rows = len(tensors.get("column_emb.weight", ()))
         return {
             "weight": take_tensor(tensors, "column_emb.weight", rows, config.vector_dim),
-            "bias": take_tensor(tensors, "column_bias.weight", rows, 1)[:, 0].contiguous(),
+            "bias": take_tensor(tensors, "column_bias.weight", rows, 1)[:, 0],
         }
 
 

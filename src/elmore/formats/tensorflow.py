@@ -15,16 +15,12 @@ from functools import partial
 from typing import BinaryIO
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from elmore.errors import FormatError, error_context, shortened
-from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.format import Format
-from elmore.formats.layouts.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
-from elmore.formats.storage.archives import explain_read_errors
-from elmore.formats.storage.container import Container
+from elmore.formats.arrays import Floats
+from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.formats.checkpoint import Checkpoint, Format
+from elmore.formats.storage.container import Container, explain_read_errors
 from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.tensorflow_bundle import Bundle, read_bundle
 from elmore.formats.storage.vocabulary_files import find_vocabulary
@@ -122,7 +118,7 @@ def _dumped_name(variable: str) -> str:
     return name
 
 
-def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, NDArray[np.float32]]:
+def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, Floats]:
     """The values of variables, under the names that they have as keys."""
     stored = bundle.read(variables.values())
     arrays = {}
@@ -133,7 +129,7 @@ def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, NDArray[np.
     return arrays
 
 
-def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Tensor]:
+def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Floats]:
     # With share_embedding_softmax the words of the input serve the output too.
     weight = _SOFTMAX_WEIGHT if _SOFTMAX_WEIGHT in bundle.entries else _WORDS
     with explain_read_errors(prefix), error_context(prefix):
@@ -145,4 +141,4 @@ def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Tensor]:
                 f"{weight} has shape {arrays['weight'].shape} and {_SOFTMAX_BIAS} {arrays['bias'].shape}; "
                 "both must have a row for each word"
             )
-    return {part: torch.from_numpy(values) for part, values in arrays.items()}
+    return arrays

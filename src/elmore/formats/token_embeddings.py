@@ -7,44 +7,42 @@ it a model of characters becomes one that reads words, and runs without its enco
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from elmore.atomic_files import atomic_write
 from elmore.config import tensor_shapes
 from elmore.errors import FormatError, error_context
+from elmore.files.atomic_files import atomic_write
+from elmore.formats.arrays import Floats, StoredArray, check_finite
 from elmore.formats.checkpoint import Checkpoint
-from elmore.formats.storage.archives import explain_read_errors
-from elmore.formats.storage.hdf5_files import list_arrays
-from elmore.formats.storage.int8 import StoredTensor
-from elmore.formats.storage.tensor_checks import check_finite
+from elmore.formats.storage.container import explain_read_errors
+from elmore.formats.storage.hdf5_arrays import list_arrays
 from elmore.text.vocabulary import Vocabulary
 
 _NAME = "embedding"
 
 
-def read_token_embeddings(path: Path) -> Tensor:
+def read_token_embeddings(path: Path) -> Floats:
     """The vectors of a token-embedding file, (words, P)."""
     with explain_read_errors(str(path)), path.open("rb") as file, error_context(path):
         arrays = list_arrays(file)
         if _NAME not in arrays:
             raise FormatError(f"holds no array {_NAME}, as a token-embedding file does")
-        vectors = torch.tensor(arrays[_NAME].read())
+        vectors = np.array(arrays[_NAME].read())
         if vectors.ndim != 2:
-            raise FormatError(f"{_NAME} has shape {tuple(vectors.shape)}; a row for each word is needed")
+            raise FormatError(f"{_NAME} has shape {vectors.shape}; a row for each word is needed")
         check_finite(_NAME, vectors)
         return vectors
 
 
-def write_token_embeddings(vectors: Tensor, path: Path) -> None:
+def write_token_embeddings(vectors: Floats, path: Path) -> None:
     """Write vectors (words, P) as a token-embedding file, which bilm-tf reads too."""
-    from elmore.hdf5_output import new_hdf5  # here, because h5py takes a while and reading does without it
+    from elmore.files.hdf5_output import new_hdf5
 
-    with atomic_write(path) as unfinished, new_hdf5(unfinished, libver=("earliest", "latest")) as output:
-        output.add(_NAME, vectors.detach().float().cpu().numpy())
+    with atomic_write(path) as unfinished, new_hdf5(unfinished) as output:
+        output.add(_NAME, vectors)
 
 
-def with_token_embeddings(checkpoint: Checkpoint, embeddings: Tensor, vocabulary: Vocabulary) -> Checkpoint:
+def with_token_embeddings(checkpoint: Checkpoint, embeddings: Floats, vocabulary: Vocabulary) -> Checkpoint:
     """The model with a table of token vectors in the place of its encoder: it reads the words of this vocabulary."""
     config = checkpoint.config
     rows, size = embeddings.shape
@@ -58,6 +56,6 @@ def with_token_embeddings(checkpoint: Checkpoint, embeddings: Tensor, vocabulary
         if word not in vocabulary:
             raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
     config = replace(config, characters=None, n_words=rows, word_dim=size, token_projection=False)
-    tensors: dict[str, StoredTensor] = {"words.table": embeddings}
+    tensors: dict[str, StoredArray] = {"words.table": embeddings}
     tensors |= {name: checkpoint.tensors[name] for name in tensor_shapes(config) if name not in tensors}
     return replace(checkpoint, config=config, tensors=tensors, vocabulary=vocabulary, character_vocabulary=None)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from elmore.formats import Card, Checkpoint
+from elmore.nn.arrays import to_arrays
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.training.run import TrainingRun
 from elmore.training.trainable import Evaluation
@@ -19,11 +20,11 @@ def export_checkpoint(
 ) -> Checkpoint:
     """Ready to be written in any format."""
     model, initial, corpus = training.model, training.initial, training.corpus
-    softmax = {"weight": model.softmax_weight.detach().cpu(), "bias": model.softmax_bias.detach().cpu()}
+    softmax = to_arrays({"weight": model.softmax_weight, "bias": model.softmax_bias})
     described = "Fine-tuned" if initial.init else "Trained"
     return Checkpoint(
         config=initial.recipe.model,
-        tensors={name: tensor.detach().cpu() for name, tensor in model.network.state_dict().items()},
+        tensors=to_arrays(model.network.state_dict()),
         vocabulary=initial.vocabulary,
         character_vocabulary=initial.character_vocabulary,
         softmax=lambda: softmax,

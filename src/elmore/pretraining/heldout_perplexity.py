@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmore.network.language_model import LanguageModel
-from elmore.network.state import State
+from elmore.nn.language_model import LanguageModel
+from elmore.nn.state import StateTensors
+from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.text.spelling import WordInputs
 from elmore.training.trainable import Evaluation
 
 METRIC = "held-out perplexity by the full softmax"
@@ -19,7 +19,7 @@ MOST_ROWS = 64
 @torch.no_grad()
 def heldout_perplexity(
     model: LanguageModel,
-    words: WordInputs,
+    words: WordIdTensors,
     stream: NDArray[np.uint32],
     classes: NDArray[np.uint32],
     plan: WindowPlan,
@@ -34,7 +34,7 @@ def heldout_perplexity(
         stream, classes, WindowPlan(batch_size=rows, length=plan.length, seed=0, directions=plan.directions)
     )
     device = model.softmax_bias.device
-    state = State.zeros(model.config, rows=rows).to(device)
+    state = StateTensors.zeros(model.config, rows=rows).to(device)
     total = torch.zeros(len(plan.directions), device=device)
     model.eval()
     for window in windows.prefetch(0, windows.per_epoch):

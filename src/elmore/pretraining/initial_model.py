@@ -14,12 +14,13 @@ import torch
 from elmore.config import ModelConfig
 from elmore.corpus.corpus import BEGIN, END, UNKNOWN, Corpus
 from elmore.errors import InputError, InputWarning
+from elmore.formats.arrays import dequantize
 from elmore.model import Model
-from elmore.network.initialization import initialize
-from elmore.network.language_model import LanguageModel
+from elmore.nn.arrays import to_tensors
+from elmore.nn.language_model import LanguageModel, initialize
 from elmore.pretraining.recipe import Recipe
-from elmore.text.spelling import Speller, WordInputs
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_ids import WordIds, WordIndexer
 
 MOST_FROZEN_STEPS = 1000
 
@@ -30,15 +31,15 @@ class InitialModel:
 
     recipe: Recipe
     model: LanguageModel
-    speller: Speller
+    indexer: WordIndexer
     vocabulary: Vocabulary  # of the softmax, and of the word table where there is one
     character_vocabulary: Mapping[str, int] | None = None
     init: Mapping[str, Any] | None = None  # of fine-tuning: which model this was, and what became of its softmax
 
-    def words(self, corpus: Corpus) -> WordInputs:
-        """All types of the corpus, as the model reads them."""
-        # The corpus has marks of its own for the boundaries of sentences.
-        return self.speller.spell([self.recipe.model.begin, self.recipe.model.end, *corpus.types[2:]])
+    def word_ids(self, corpus: Corpus) -> WordIds:
+        """The ids of all types of the corpus."""
+        # The first two types are the corpus's marks for the boundaries of sentences.
+        return self.indexer.index([self.recipe.model.begin, self.recipe.model.end, *corpus.types[2:]])
 
 
 def new_model(
@@ -55,7 +56,7 @@ def new_model(
     return InitialModel(
         recipe=recipe,
         model=model,
-        speller=Speller(recipe.model, vocabulary=vocabulary, character_vocabulary=character_vocabulary),
+        indexer=WordIndexer(recipe.model, vocabulary=vocabulary, character_vocabulary=character_vocabulary),
         vocabulary=vocabulary,
         character_vocabulary=character_vocabulary,
         init=init,
@@ -85,7 +86,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
     initial = new_model(
         replace(recipe, model=model.config),
         corpus,
-        character_vocabulary=model.character_vocabulary,
+        character_vocabulary=model.checkpoint.character_vocabulary,
         init={
             "name": model.card.name,
             "source": model.card.source,
@@ -94,10 +95,10 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
             "softmax": "its own" if keeps_softmax else "fresh",
         },
     )
-    initial.model.network.load_state_dict(model.network.state_dict())
+    initial.model.network.load_state_dict(to_tensors(model.checkpoint.float_arrays()))
     if keeps_softmax:
         assert model.softmax is not None
-        softmax = model.softmax()
+        softmax = to_tensors(dequantize(model.softmax()))
         with torch.no_grad():
             initial.model.softmax_weight.copy_(softmax["weight"])
             initial.model.softmax_bias.copy_(softmax["bias"])

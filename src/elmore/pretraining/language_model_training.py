@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
+from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.heldout_perplexity import heldout_perplexity, perplexity_of
 from elmore.pretraining.initial_model import InitialModel
 from elmore.pretraining.sampling import LogUniformSampler
@@ -62,11 +63,13 @@ class LanguageModelTraining:
         self.baseline_at = self._baseline_at()
         self.loss_may_leap = False
         self.model = initial.model.to(device)
-        words = initial.words(corpus)
+        ids = initial.word_ids(corpus)
         self._characters_needed = None
+        if ids.character_ids is not None:
+            self._characters_needed = initial.indexer.characters_needed(ids.character_ids)
+        words = WordIdTensors.of(ids)
         if words.character_ids is not None:
-            self._characters_needed = initial.speller.characters_needed(words.character_ids).numpy()
-            # No number of a character needs more than two bytes, and there may be millions of words.
+            # Two bytes suffice for the id of a character, and there may be millions of words.
             words = words._replace(character_ids=words.character_ids.short())
         self.words = words.to(device)
         self.stepper = self._new_stepper(frozen=self._is_frozen_at(0))

@@ -1,6 +1,7 @@
 """From a prepared corpus to a biLM: the door to pre-training, for the command line and for Python alike."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from elmore.defaults import DEFAULT_FINE_TUNING_RECIPE, DEFAULT_RECIPE
 from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.formats import write_checkpoint
-from elmore.formats.layouts.options import options_from_config
+from elmore.formats.options_json import options_from_config
 from elmore.model import Model, load
 from elmore.pretraining.events import Event, Finished, Opened
 from elmore.pretraining.export import export_checkpoint
@@ -104,7 +105,8 @@ def _pretrained(
     request: _Request, device: str | torch.device | None, stop_asked: Callable[[], bool]
 ) -> Iterator[Event]:
     chosen = process_device(device)
-    with joined_process_group(chosen) as world:
+    with joined_process_group(chosen) as world, ExitStack() as lock:
+        world.on_rank_zero(lambda: lock.enter_context(request.folder.locked()))
         # A generator of its own: when it has ended, nothing holds on to the group of processes any more.
         yield from _events(request, chosen, world, stop_asked)
 

@@ -17,14 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmore.kernels.cross_entropy import Candidates
-from elmore.kernels.selection import Kernels, choose_kernels
-from elmore.network.language_model import LanguageModel
-from elmore.network.state import State
+from elmore.nn.cross_entropy import Candidates
+from elmore.nn.language_model import LanguageModel
+from elmore.nn.state import StateTensors
+from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.recipe import Training
 from elmore.pretraining.sampling import log_expected_counts
 from elmore.pretraining.windows import Window
-from elmore.text.spelling import WordInputs
 from elmore.training.row_adam import RowAdam
 
 WORDS_BLOCK = 1024
@@ -66,7 +65,7 @@ class Stepper:
     def __init__(
         self,
         model: LanguageModel,
-        words: WordInputs,  # of all types of the corpus
+        words: WordIdTensors,  # of all types of the corpus, on the model's device
         training: Training,
         *,
         rows: int,
@@ -77,10 +76,10 @@ class Stepper:
         self.model = model
         self.training = training
         self.device = model.softmax_bias.device
-        self.state = State.zeros(model.config, rows=rows).to(self.device)
+        self.state = StateTensors.zeros(model.config, rows=rows).to(self.device)
         self.optimizers = make_optimizers(model, training)
         self._module = module or model
-        self._words = words.to(self.device)
+        self._words = words
         self._characters_needed = characters_needed
         self._probabilities = None
         if class_probabilities is not None:
@@ -122,16 +121,10 @@ class Stepper:
         packed = _packed(window, words=shape.words)
         if not graphed:
             self.model.zero_grad()
-            # Also on the way back, torch stays out of the way of native kernels: little is left for it to do.
-            with self._kernels().settings():
-                return self._pass(torch.from_numpy(packed).to(self.device), shape)
+            return self._pass(torch.from_numpy(packed).to(self.device), shape)
         if shape not in self._graphs:
             self._graphs[shape] = _Graph(self, packed, shape)
         return self._graphs[shape].replay(packed)
-
-    def _kernels(self) -> Kernels:
-        dtype, name = getattr(torch, self.training.precision), self.model.network.kernel_name
-        return choose_kernels(self.device, dtype, training=True, name=name)
 
     def _shape(self, window: Window, *, block: int) -> "_Shape":
         words = -(-len(window.types) // block) * block
@@ -218,7 +211,7 @@ class _Graph:
         self._parameters = list(stepper.model.parameters())
         self._transfer = stepper._transfer
         self._packed = torch.from_numpy(packed).to(stepper.device)
-        before = State(stepper.state.h.clone(), stepper.state.c.clone())
+        before = StateTensors(stepper.state.h.clone(), stepper.state.c.clone())
         drawn = torch.cuda.get_rng_state(stepper.device)
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())

@@ -10,11 +10,12 @@ only between equal vocabularies; the network reads it by its own characters none
 import math
 import warnings
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE, DEFAULT_PERPLEXITY_STATE, StateName
+from elmore.embedding.options import EngineArguments
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
 from elmore.fields import check_value
@@ -46,6 +47,7 @@ def perplexity(
     passage: int = DEFAULT_PASSAGE,
     first_words: int | None = None,
     progress: Progress | None = None,
+    **engine: Unpack[EngineArguments],
 ) -> Perplexity:
     """The perplexity of a text by the full softmax, for the model inside unless another is named or given.
 
@@ -62,7 +64,7 @@ def perplexity(
     sentence: where the start of the reading matters most.
     """
     _check(state, batch_size=batch_size, passage=passage, first_words=first_words)
-    predictor = Predictor.of(model)
+    predictor = Predictor.of(model, **engine)
     given = predictor.words_of(sentences, token_style=token_style)
     if state == "carry":
         read = predictor.read_carrying_state(given, rows=batch_size, passage=passage)

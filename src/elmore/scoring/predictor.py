@@ -4,23 +4,25 @@ G directions, B rows, T steps, N positions of all rows, P vector size.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from elmore.devices import choose_device
-from elmore.embedding.sentences import Sentence, words_of
-from elmore.embedding.word_cache import WordCache
+from elmore.embedding.options import EngineArguments, InferenceOptions, check_engine_options
+from elmore.embedding.sentences import Sentence, check_sentences, words_of
+from elmore.engine.open_engine import open_engine
+from elmore.engine.rows import RowSteps, bucket_by_length
+from elmore.engine.state import State
+from elmore.engine.word_store import WordStore
+from elmore.errors import InputError
 from elmore.fields import check_value
 from elmore.model import Model, load
-from elmore.network.state import State
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
 from elmore.scoring.softmax import Softmax
-from elmore.text.batch import bucket_by_length
 from elmore.text.brackets import BracketedWords, convert_bracketed, find_bracketed
 from elmore.text.checks import InputCheck
 from elmore.text.paragraphs import WRITE_PARAGRAPHS
@@ -42,26 +44,30 @@ class Predictor:
     it to `perplexity`, `surprisal` or `substitutes` as their `model`.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.softmax = Softmax.of(model)
+    def __init__(self, model: Model, **options: Unpack[EngineArguments]) -> None:
+        self.options = InferenceOptions(**options)
+        self.engine = open_engine(model.checkpoint, **self.options.engine_arguments())
+        self.softmax = Softmax.of(model, self.engine)
+        self.model = model.without_weights()
         self.tokenizer = Tokenizer(model.card.text)
-        self._cache = WordCache(model)
+        self._store = WordStore(self.engine, model.word_indexer)
         self.check = InputCheck(model.card.text)
 
     @classmethod
-    def from_pretrained(
-        cls, name: str | Path | None = None, *, device: str | torch.device | None = None
-    ) -> "Predictor":
-        """Load a model by its path, its address or its name; without a `device` onto a GPU, if there is one."""
-        return cls(load(name, device=choose_device(device)))
+    def from_pretrained(cls, name: str | Path | None = None, **options: Unpack[EngineArguments]) -> "Predictor":
+        """Load a model by its path, its URL or its name; `device="auto"` is a GPU if there is one."""
+        return cls(load(name), **options)
 
     @classmethod
-    def of(cls, model: "AnyModel") -> "Predictor":
-        """A predictor for a model, or for one that is named; itself, if it is one."""
+    def of(cls, model: "AnyModel", **options: Unpack[EngineArguments]) -> "Predictor":
+        """A predictor for a model or for its name; a predictor is returned unchanged."""
         if isinstance(model, Predictor):
+            opened = replace(model.options, device=model.engine.device)
+            check_engine_options(options, **opened.engine_arguments())
             return model
-        return cls(model) if isinstance(model, Model) else cls.from_pretrained(model)
+        if not isinstance(model, Model | str | Path | None):
+            raise InputError(f"model is {model!r}; give a name, a path, a Model or a Predictor")
+        return cls(model, **options) if isinstance(model, Model) else cls.from_pretrained(model, **options)
 
     def words_of(
         self, sentences: str | Iterable[Sentence], *, token_style: TokenStyle = DEFAULT_TOKEN_STYLE
@@ -72,6 +78,7 @@ class Predictor:
         this model is told once.
         """
         check_value("token_style", token_style, TokenStyle)
+        check_sentences(sentences)
         if isinstance(sentences, str):
             found = split_text(sentences, style=self.model.card.text, advice=WRITE_PARAGRAPHS)
             sentences = [sentence.text for sentence in found]
@@ -113,35 +120,34 @@ class Predictor:
             places, chunks = text.next_chunks()
             if not chunks:
                 return
-            scores, state = self._predict(chunks, state.select(self._tensor(places)))
+            scores, state = self._predict(chunks, state.select(np.array(places, dtype=np.int64)))
             yield from text.completed(scores)
 
-    def hidden_states(self, words: Words) -> Tensor:
-        """(G, words + 1, P) what the top layer holds before each word of a sentence, each direction as it reads."""
+    def hidden_states(self, words: Words) -> Any:
+        """(G, words + 1, P) the top layer before each word of a sentence, each direction in its reading order."""
         return self._read([steps_of([words], self.model.config)], self.model.start)[0]
 
-    @torch.inference_mode()
     def _predict(self, rows: Sequence[list[ReadingStep]], state: State) -> tuple[list[Scores], State]:
         """The log-probabilities (G, T) of each row, longest first, and the state after them."""
         hidden, after = self._read(rows, state)
-        classes = [[self.softmax.class_of(word) for _, word in steps] for steps in _by_direction(rows)]
-        found = self.softmax.log_probabilities(hidden.flatten(0, 1), self._tensor(classes).flatten())
+        classes = np.array(
+            [[self.softmax.class_of(word) for _, word in steps] for steps in _by_direction(rows)], dtype=np.int64
+        )
+        found = self.softmax.log_probabilities(hidden.reshape(classes.size, -1), classes.ravel())
         ends = np.cumsum([len(row) for row in rows])
-        return np.split(found.view(len(hidden), -1).cpu().numpy(), ends[:-1], axis=1), after
+        return np.split(found.reshape(classes.shape), ends[:-1], axis=1), after
 
-    @torch.inference_mode()
-    def _read(self, rows: Sequence[list[ReadingStep]], state: State) -> tuple[Tensor, State]:
+    def _read(self, rows: Sequence[list[ReadingStep]], state: State) -> tuple[Any, State]:
         """(G, N, P) the top outputs at all steps of all rows, longest first, and the state after them."""
         read = [[word for word, _ in steps] for steps in _by_direction(rows)]
-        distinct = list(dict.fromkeys(chain.from_iterable(read)))
-        numbers = {word: number for number, word in enumerate(distinct)}
-        vectors = self._cache.vectors(distinct)[self._tensor([[numbers[word] for word in words] for words in read])]
-        lengths = tuple(len(row) for row in rows)
-        there = torch.arange(lengths[0], device=vectors.device) < self._tensor(lengths)[:, None]  # (B, T)
-        x = vectors.new_zeros(len(read), *reversed(there.shape), vectors.shape[-1])  # (G, T, B, P)
-        x.transpose(1, 2)[:, there] = vectors
-        outputs, after = self.model.network.run_lstm(x, lengths, state)
-        return outputs[-1].transpose(1, 2)[:, there], after
+        numbered = self._store.number(list(chain.from_iterable(read)))
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        positions = _positions(lengths)
+        words = np.zeros((len(read), int(lengths[0]) * len(rows)), dtype=np.int64)
+        words[:, positions] = numbered.numbers.reshape(len(read), -1)
+        steps = RowSteps(words.reshape(len(read), -1, len(rows)), lengths, None)
+        outputs, after = self.engine.run_steps(numbered.table, steps, state)
+        return outputs.reshape(len(read), words.shape[1], -1)[:, positions], after
 
     def _words(self, sentence: Sentence, number: int, token_style: TokenStyle) -> list[str]:
         words = words_of(sentence, self.tokenizer, number)
@@ -150,8 +156,12 @@ class Predictor:
             return words
         return convert_tokens(words, self.tokenizer, style=token_style).words
 
-    def _tensor(self, numbers: Sequence[object]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.int64, device=self.model.device)
+
+def _positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(N,) where the steps of each row are in (T, R) flattened, row after row."""
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    first = np.cumsum(lengths) - lengths
+    return (np.arange(len(rows)) - first[rows]) * len(lengths) + rows
 
 
 def _by_direction(rows: Sequence[list[ReadingStep]]) -> list[tuple[tuple[str, str], ...]]:

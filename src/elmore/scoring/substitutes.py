@@ -1,16 +1,20 @@
 """What the model would put in a place of a sentence: from its left, from its right, and from both sides."""
 
-from typing import NamedTuple
+import math
+from typing import NamedTuple, Unpack
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from elmore.defaults import DEFAULT_TOP
+from elmore.embedding.options import EngineArguments
 from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError
 from elmore.scoring.predictor import AnyModel, Predictor
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.vocabulary import log_uniform_probabilities
+
+Scores = NDArray[np.float64]  # (V,) natural logarithms of probabilities
 
 
 class Candidate(NamedTuple):
@@ -35,6 +39,7 @@ def substitutes(
     top: int = DEFAULT_TOP,
     specials: bool = False,
     token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
+    **engine: Unpack[EngineArguments],
 ) -> Substitutes:
     """The words a model, the one inside unless another is named, would put in the place in [brackets].
 
@@ -52,33 +57,39 @@ def substitutes(
     """
     if type(top) is not int or top < 1:
         raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
-    predictor = Predictor.of(model)
+    predictor = Predictor.of(model, **engine)
     words, bracketed = predictor.bracketed_words(sentence, token_style=token_style)
     left, right = words[: bracketed.start], words[bracketed.stop :]
     # Any word may stand in between: neither direction reads it before it has predicted the place.
     hidden = predictor.hidden_states([*left, predictor.model.config.begin, *right])
     read_before = {"forward": len(left), "backward": len(right)}
-    found: dict[str, Tensor] = {
-        direction: predictor.softmax.log_distribution(own[read_before[direction]])
+    found: dict[str, Scores] = {
+        direction: predictor.softmax.log_distribution(own[read_before[direction]]).astype(np.float64)
         for direction, own in zip(predictor.model.config.direction_names, hidden, strict=True)
     }
     if len(found) == 2:
-        anyway = torch.from_numpy(log_uniform_probabilities(len(found["forward"]))).log().to(found["forward"])
-        both = found["forward"] + found["backward"] - anyway
-        # <UNK> is a thousand rare words at once, and would take nearly all.
-        found["both"] = (both if specials else _without_marks(predictor, both)).log_softmax(dim=0)
+        both = found["forward"] + found["backward"] - np.log(log_uniform_probabilities(len(found["forward"])))
+        # <UNK> stands for a thousand rare words at once, and would take nearly all of the probability.
+        found["both"] = _normalized(both if specials else _without_marks(predictor, both))
     if not specials:
         found = {side: _without_marks(predictor, own) for side, own in found.items()}
     return Substitutes(**{side: _best(predictor, own, top=top) for side, own in found.items()})
 
 
-def _without_marks(predictor: Predictor, scores: Tensor) -> Tensor:
+def _normalized(scores: Scores) -> Scores:
+    """Logarithms of probabilities that sum to one."""
+    highest = scores.max()
+    return np.asarray(scores - highest - np.log(np.exp(scores - highest).sum()))
+
+
+def _without_marks(predictor: Predictor, scores: Scores) -> Scores:
     config, vocabulary = predictor.model.config, predictor.softmax.vocabulary
     marks = [vocabulary.index[mark] for mark in (config.begin, config.end, config.unknown) if mark in vocabulary]
-    return scores.index_fill(0, torch.tensor(marks, device=scores.device), float("-inf"))
+    kept = scores.copy()
+    kept[marks] = -np.inf
+    return kept
 
 
-def _best(predictor: Predictor, scores: Tensor, *, top: int) -> list[Candidate]:
-    best = scores.topk(min(top, int(scores.isfinite().sum())))
-    pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
-    return [Candidate(predictor.softmax.vocabulary.words[number], probability) for number, probability in pairs]
+def _best(predictor: Predictor, scores: Scores, *, top: int) -> list[Candidate]:
+    best = np.argsort(-scores, kind="stable")[: min(top, int(np.isfinite(scores).sum()))].tolist()
+    return [Candidate(predictor.softmax.vocabulary.words[number], math.exp(scores[number])) for number in best]

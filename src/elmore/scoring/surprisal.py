@@ -7,12 +7,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.defaults import DEFAULT_STATE, StateName
+from elmore.embedding.options import EngineArguments
 from elmore.embedding.sentences import Sentence
 from elmore.fields import check_value
 from elmore.progress import Progress
@@ -40,6 +41,7 @@ def surprisal(
     token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
     state: StateName = DEFAULT_STATE,
     progress: Progress | None = None,
+    **engine: Unpack[EngineArguments],
 ) -> Iterator[Surprisal]:
     """The surprisal of every word of every sentence, in their order, for streams of any length.
 
@@ -54,7 +56,7 @@ def surprisal(
     they are one text, and each is read with the memory of those before it.
     """
     check_value("state", state, StateName)
-    predictor = Predictor.of(model)
+    predictor = Predictor.of(model, **engine)
     given = predictor.words_of(sentences, token_style=token_style)
     if state == "carry":
         read = predictor.read_carrying_state(given, rows=1, passage=1)

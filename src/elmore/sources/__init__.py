@@ -12,10 +12,9 @@ from pathlib import Path
 
 from elmore.defaults import DEFAULT_MODEL
 from elmore.errors import NotFound, error_context, shortened
-from elmore.sources.local import find_file, find_local, local_path, names_in
-from elmore.sources.model_location import OPTIONS, WEIGHTS, ModelLocation
+from elmore.sources.local import find_card, find_file, find_local, local_path, names_in
+from elmore.sources.model_location import OPTIONS, WEIGHTS, ModelLocation, is_url, without_credentials
 from elmore.sources.published import PUBLISHED
-from elmore.sources.urls import FileUrl, find_url, is_url
 
 __all__ = ["ModelLocation", "find", "find_pair", "known_names"]
 
@@ -42,8 +41,9 @@ def find(name: str | Path | None = None) -> ModelLocation:
 
 
 def find_pair(options: str | Path, weights: str | Path) -> ModelLocation:
-    """Find an options file and a weights file, each a path or an address."""
-    return ModelLocation(origin=str(weights), files={OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)})
+    """Find an options file and a weights file, each a path or an address, and the card that Elmore wrote with them."""
+    files = {OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)}
+    return ModelLocation(origin=without_credentials(str(weights)), files={**files, **find_card(files[WEIGHTS])})
 
 
 def known_names() -> list[str]:
@@ -64,19 +64,33 @@ def _find_shipped(name: str) -> ModelLocation | None:
     return ModelLocation(origin=name, path=_SHIPPED / name) if name in _shipped_names() else None
 
 
+# `urls` is imported where it is used, because it loads the modules for the network.
+
+
+def _find_url(name: str) -> ModelLocation | None:
+    if not is_url(name):
+        return None
+    from elmore.sources.urls import find_url
+
+    return find_url(name)
+
+
 def _find_published(name: str) -> ModelLocation | None:
     if (address := PUBLISHED.get(name)) is None:
         return None
+    from elmore.sources.urls import find_url
+
     with error_context(name):
-        found = find_url(address)
-    return found and replace(found, origin=f"{name} ({address})")
+        return replace(find_url(address), origin=f"{name} ({address})")
 
 
-_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [find_url, find_local, _find_shipped, _find_published]
+_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [_find_url, find_local, _find_shipped, _find_published]
 
 
 def _find_file(name: str | Path) -> Path:
     if isinstance(name, str) and is_url(name):
+        from elmore.sources.urls import FileUrl
+
         return FileUrl.parse(name).fetch()
     if found := find_file(str(name)):
         return found
@@ -85,7 +99,7 @@ def _find_file(name: str | Path) -> Path:
 
 def _not_found_message(name: str) -> str:
     if re.match(r"https?:/[^/]", name):
-        return f"{name}: looks like an address with a slash missing; give addresses as strings, not as paths"
+        return f"{without_credentials(name)}: lacks a slash; give addresses as strings, not as paths"
     names = ["tiny-random", *known_names()]
     folder = local_path(name).parent
     if not folder.is_dir():

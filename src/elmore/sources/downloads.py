@@ -26,52 +26,64 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from filelock import FileLock
-
-from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import ElmoreError, FormatError, NotFound, error_context
 from elmore.fields import read_fields
+from elmore.files.atomic_files import atomic_write, make_folder
+from elmore.files.os_errors import reason
 from elmore.sources.cache_folder import cache_folder
-from elmore.sources.http_requests import FileResponse, NotOnServer, StalePartError, TransferError, Validator, request
+from elmore.sources.http_requests import (
+    FileResponse,
+    NotOnServer,
+    StalePartError,
+    TransferError,
+    Validator,
+    request,
+)
+from elmore.sources.model_location import without_credentials
 
 logger = logging.getLogger(__name__)
 
 RETRY_DELAYS = (0.5, 1.0, 2.0)  # seconds before each further try
+SECONDS_BEFORE_NOTICE = 1.0  # of waiting for another process
+STALLED_SECONDS = 600.0  # without progress of the other process, after which waiting ends; longer than all its tries
 FSYNC_EVERY = 64 << 20  # bytes, of which no more are lost to a power failure
 
 
 def fetch(url: str, *, name: str, sha256: str | None = None) -> Path:
-    """The file at this address, from the cache or else from the network; `sha256` is what it must have.
+    """The file at this address, from the cache or else from the network; it must have the digest `sha256`.
 
-    With the environment variable ELMORE_OFFLINE set, the network is never touched.
+    Without a digest the download is reported as not verified. With the environment variable ELMORE_OFFLINE set, the
+    network is never used.
     """
-    with error_context(url):
-        entry = _CacheEntry.of(url, name)
+    entry = _CacheEntry.of(url, name)
+    with error_context(entry.address):
         try:
             if _is_intact(entry, sha256):
                 return entry.file
             if _offline():
                 raise NotOnServer(f"there is no sound copy in {entry.folder}, and ELMORE_OFFLINE forbids to fetch one")
             make_folder(entry.folder)
-            with FileLock(entry.beside("lock")):
+            with _lock(entry):
                 # Another process may have fetched it while this one waited for the lock.
                 if not _is_intact(entry, sha256):
                     _download(entry, sha256)
             return entry.file
-        except ElmoreError:
-            raise
-        except OSError as error:
+        except (ElmoreError, OSError) as error:
+            problem = error.__cause__ if isinstance(error, ElmoreError) else error
+            if not isinstance(problem, OSError):
+                raise
             raise NotFound(
-                f"the cache in {entry.folder} cannot be used: {error.strerror or error}; "
+                f"the cache in {entry.folder} cannot be used: {reason(problem)}; "
                 "free some space there, or set ELMORE_CACHE to another folder"
             ) from error
 
 
 @dataclass(frozen=True)
 class _CacheEntry:
-    """Where in the cache the file of one address lies."""
+    """The place of one address's file in the cache."""
 
-    url: str
+    url: str  # to be requested only: its query may hold a signature
+    address: str  # to be stored and shown
     folder: Path
     file: Path
 
@@ -80,7 +92,7 @@ class _CacheEntry:
         folder = cache_folder() / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:32]
         # The end of the name, because what kind of file it is stands there.
         safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name)[-100:].lstrip(".")
-        return cls(url, folder, folder / (safe or "file"))
+        return cls(url, without_credentials(url), folder, folder / (safe or "file"))
 
     def beside(self, ending: str) -> Path:
         return self.folder / f"{self.file.name}.{ending}"
@@ -90,7 +102,7 @@ class _CacheEntry:
 class _CacheRecord:
     """What is known of a file in the cache, or of a part of one."""
 
-    url: str
+    url: str  # without credentials
     size: int
     sha256: str  # empty for a part
     etag: str
@@ -127,6 +139,45 @@ def _is_intact(entry: _CacheEntry, sha256: str | None) -> bool:
     return sha256 in (None, found)
 
 
+@contextmanager
+def _lock(entry: _CacheEntry) -> Iterator[None]:
+    """Hold the lock of an entry. Wait for another process as long as its download makes progress."""
+    # Imported here, because most files are in the cache.
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(entry.beside("lock"), timeout=SECONDS_BEFORE_NOTICE)
+    progress, since = None, time.monotonic()
+    while not lock.is_locked:
+        try:
+            lock.acquire()
+        except Timeout:
+            if progress is None:
+                logger.warning("waiting for another process that fetches %s", entry.file.name)
+            if (now := _progress(entry)) != progress:
+                progress, since = now, time.monotonic()
+            if (waited := time.monotonic() - since) > STALLED_SECONDS:
+                raise NotFound(
+                    f"another process has fetched this file for {waited:.0f} s without progress; end that process, "
+                    "and try again"
+                ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _progress(entry: _CacheEntry) -> tuple[int, int]:
+    """A value that changes while a process fetches the file."""
+    return _modified(entry.beside("part")), _modified(entry.file)
+
+
+def _modified(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 def _offline() -> bool:
     return os.environ.get("ELMORE_OFFLINE", "").lower() not in ("", "0", "false", "no")
 
@@ -141,7 +192,7 @@ def _download(entry: _CacheEntry, sha256: str | None) -> None:
                 entry.beside("part").unlink(missing_ok=True)
             if wait is None:
                 raise NotFound(f"{failure}; try again later, it goes on where it stopped") from None
-            logger.info("%s: %s; trying again in %s s", entry.url, failure, wait)
+            logger.info("%s: %s; trying again in %s s", entry.address, failure, wait)
             time.sleep(wait)
         else:
             return
@@ -162,8 +213,15 @@ def _try_once(entry: _CacheEntry, sha256: str | None) -> None:
             f"what came has the SHA-256 {found}, not {sha256}, and was removed; compare with the publisher"
         )
     part.replace(entry.file)
-    _CacheRecord.of(response, entry.url, size=received, sha256=found).write(entry.beside("json"))
+    _CacheRecord.of(response, entry.address, size=received, sha256=found).write(entry.beside("json"))
     entry.beside("part.json").unlink(missing_ok=True)
+    if sha256 is None:
+        logger.warning(
+            "%s: not verified, for no SHA-256 of it is known; compare %s with the publisher, or pin the file: "
+            "ADDRESS#sha256=DIGEST",
+            entry.address,
+            found,
+        )
 
 
 def _partial_download(entry: _CacheEntry) -> tuple[int, Validator]:
@@ -187,7 +245,7 @@ def _receive(response: FileResponse, entry: _CacheEntry) -> tuple[str, int]:
             # Recorded only when on disk: after a power failure, a part may be longer than what is true of it.
             file.flush()
             os.fsync(file.fileno())
-            _CacheRecord.of(response, entry.url, size=file.tell(), sha256="").write(entry.beside("part.json"))
+            _CacheRecord.of(response, entry.address, size=file.tell(), sha256="").write(entry.beside("part.json"))
             return file.tell()
 
         kept = keep()

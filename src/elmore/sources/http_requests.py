@@ -25,6 +25,7 @@ from urllib.request import (
 )
 
 from elmore.errors import ElmoreError, NotFound
+from elmore.sources.model_location import without_credentials
 from elmore.version import __version__
 
 TIMEOUT = 30  # seconds without a byte
@@ -125,8 +126,20 @@ class _WebRedirects(HTTPRedirectHandler):
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if urlsplit(newurl).scheme not in ("https", req.type):
-            raise NotFound(f"the server sends on to {newurl}, and such a redirect is not followed")
+            target = without_credentials(newurl)
+            raise NotFound(f"the server redirects to {target}; that is followed only to https, or from http to http")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    def http_error_302(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> HTTPResponse | None:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except BaseException:
+            fp.close()  # the connection, which urllib leaves open if the redirect is not followed
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 _TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504}
@@ -152,7 +165,7 @@ def _connection_error(error: Exception) -> Exception:
     if isinstance(cause, ConnectionRefusedError):
         return NotFound("the server refuses connections; check the address, or try later")
     if isinstance(cause, InvalidURL | ValueError):
-        return NotFound(f"is, or leads to, no valid address ({cause})")
+        return NotFound(f"is, or leads to, no valid address ({str(cause).partition('?')[0]})")
     return TransferError(f"the server cannot be reached ({_reason(cause)})")
 
 

@@ -6,13 +6,15 @@ that lies in a model folder means the folder.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
-from elmore.errors import ElmoreError, NotFound, shortened
+from elmore.errors import NotFound, shortened
+from elmore.files.atomic_files import restore_folder
+from elmore.files.os_errors import reading
 from elmore.sources.model_location import (
     OPTIONS,
+    PAIR_CARD,
     WEIGHTS,
     ModelLocation,
     is_options,
@@ -22,7 +24,7 @@ from elmore.sources.model_location import (
 )
 
 # Beside weights of whatever name, these say more about them.
-_COMPANIONS = ("vocab.txt", "vocab.txt.gz", "meta.json")
+_COMPANIONS = ("vocab.txt", "vocab.txt.gz", "meta.json", PAIR_CARD)
 
 _FOLDER_FILES = {
     *("config.json", "card.json", "model.safetensors", "softmax.safetensors"),  # Elmore's own
@@ -36,9 +38,10 @@ _CHECKPOINT_FILE = re.compile(r"(?P<prefix>.+)\.(index|meta|data-\d{5}-of-\d{5})
 def find_local(name: str) -> ModelLocation | None:
     """What lies at this path, or None where nothing does."""
     path = local_path(name)
-    with _explain_os_errors(name):
+    with reading(name, error=NotFound):
         if not name:
             raise NotFound("the name of the model is empty")
+        restore_folder(path)
         if path.is_dir():
             return ModelLocation(origin=name, path=path)
         if path.is_file():
@@ -53,8 +56,13 @@ def find_local(name: str) -> ModelLocation | None:
 def find_file(name: str) -> Path | None:
     """The file at this path, or None where there is none."""
     path = local_path(name)
-    with _explain_os_errors(name):
+    with reading(name, error=NotFound):
         return path if path.is_file() else None
+
+
+def find_card(weights: Path) -> dict[str, Path]:
+    """The card next to a weights file that Elmore wrote, by its name; empty if there is none."""
+    return _present([PAIR_CARD], weights.parent)
 
 
 def local_path(name: str) -> Path:
@@ -70,16 +78,6 @@ def names_in(folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir())
     except (OSError, ValueError):
         return []
-
-
-@contextmanager
-def _explain_os_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ElmoreError:
-        raise
-    except OSError as error:
-        raise NotFound(f"{name}: cannot be looked at: {error.strerror}") from error
 
 
 def _model_with(file: Path, *, origin: str) -> ModelLocation:

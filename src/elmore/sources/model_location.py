@@ -1,11 +1,13 @@
-"""What a name was found to be, and by which names the files of one model know each other."""
+"""Where a model is, which names are addresses, and how the files of one model are named."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 OPTIONS = "options.json"
 WEIGHTS = "weights.hdf5"
+PAIR_CARD = "elmore_card.json"  # next to a pair that Elmore wrote
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +17,33 @@ class ModelLocation:
     origin: str  # what the user named
     path: Path | None = None  # a folder, an archive or a single file
     files: Mapping[str, Path] = field(default_factory=dict)
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:")  # two letters at least: C:// begins a path
+
+
+def is_url(name: str) -> bool:
+    return _SCHEME.match(name) is not None
+
+
+_ADDRESS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+:/+)(?:[^/?#]*@)?(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>.*)", re.DOTALL
+)
+
+
+def without_credentials(name: str) -> str:
+    """A name without the user name, password and query of the address in it, for these may grant access.
+
+    >>> without_credentials("https://me:secret@example.org/elmo.zip?X-Amz-Signature=1234")
+    'https://example.org/elmo.zip?…'
+    >>> without_credentials("--init=https://example.org/elmo.zip?sig=1234"), without_credentials("what?.zip")
+    ('--init=https://example.org/elmo.zip?…', 'what?.zip')
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        return f"{found['scheme']}{found['path']}{'?…' if found['query'] else ''}{found['fragment']}"
+
+    return _ADDRESS.sub(shown, name, count=1)
 
 
 def is_weights(name: str) -> bool:

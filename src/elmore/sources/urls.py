@@ -1,7 +1,7 @@
-"""A web address becomes a model's files, fetched through the cache.
+"""Fetch the files of a model from a web address, through the cache.
 
-An address may end in `#sha256=` and a digest, which the file is then held to. That of a weights file finds the options
-file beside it by name, and the other way round.
+An address may end in `#sha256=` and a digest, which the file must then have; the digests of some published files are
+known. Given the address of weights, the options file next to it is found by its name, and the other way round.
 """
 
 import re
@@ -21,31 +21,25 @@ from elmore.sources.model_location import (
     is_weights,
     options_names,
     weights_names,
+    without_credentials,
 )
+from elmore.sources.published import SHA256
 
-# Two letters at least: C:// begins a path.
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:")
 _PIN = re.compile(r"sha256=([0-9a-fA-F]{64})")
 
 
-def is_url(name: str) -> bool:
-    return _SCHEME.match(name) is not None
-
-
-def find_url(name: str) -> ModelLocation | None:
-    """The model at this address, or None where the name is no address."""
-    if not is_url(name):
-        return None
-    address = FileUrl.parse(name)
+def find_url(name: str) -> ModelLocation:
+    """The model at this address."""
+    address, origin = FileUrl.parse(name), without_credentials(name)
     # Options before weights: that they are missing should show before hundreds of megabytes have come.
     if is_weights(address.file_name):
         options = _fetch_beside(address, options_names(address.file_name), what="options")
-        return ModelLocation(origin=name, files={OPTIONS: options, WEIGHTS: address.fetch()})
+        return ModelLocation(origin=origin, files={OPTIONS: options, WEIGHTS: address.fetch()})
     if is_options(address.file_name):
         options = address.fetch()
         weights = _fetch_beside(address, weights_names(address.file_name), what="weights")
-        return ModelLocation(origin=name, files={OPTIONS: options, WEIGHTS: weights})
-    return ModelLocation(origin=name, path=address.fetch())
+        return ModelLocation(origin=origin, files={OPTIONS: options, WEIGHTS: weights})
+    return ModelLocation(origin=origin, path=address.fetch())
 
 
 class FileUrl(NamedTuple):
@@ -63,8 +57,8 @@ class FileUrl(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read an address as a user gives it; what is wrong with it is said in an InputError."""
-        with error_context(text):
+        """Read an address as a user gives it; InputError if it is not one."""
+        with error_context(without_credentials(text)):
             parts = _split(text)
             pin = _PIN.fullmatch(parts.fragment)
             if parts.fragment and not pin:
@@ -81,14 +75,14 @@ class FileUrl(NamedTuple):
         return unquote(urlsplit(self.url).path.rpartition("/")[2])
 
     def beside(self, file_name: str) -> Self:
-        """The address of another file in the same place; the digest is not its own."""
+        """The address of another file in the same folder, without the digest."""
         parts = urlsplit(self.url)
         folder = parts.path.rpartition("/")[0]
         return type(self)(parts._replace(path=f"{folder}/{quote(file_name)}").geturl())
 
     def fetch(self) -> Path:
         """The file, from the cache or from the network."""
-        return fetch(self.url, name=self.file_name, sha256=self.sha256)
+        return fetch(self.url, name=self.file_name, sha256=self.sha256 or SHA256.get(self.url))
 
 
 def _split(text: str) -> SplitResult:
@@ -102,7 +96,7 @@ def _split(text: str) -> SplitResult:
     if parts.scheme not in ("http", "https"):
         raise InputError("only http and https addresses can be fetched; download the file and give its path")
     if "@" in parts.netloc:
-        raise InputError("an address with a password would be kept in the cache; download the file and give its path")
+        raise InputError("an address with a password is not supported; download the file and give its path")
     if not parts.hostname or parts.path.endswith("/") or not parts.path:
         raise InputError("names no file; give the address of an archive or of a weights file")
     return parts
@@ -116,6 +110,6 @@ def _fetch_beside(address: FileUrl, names: Sequence[str], *, what: str) -> Path:
         except NotOnServer as absent:
             reasons.append(absent)
     raise NotFound(
-        f"{address.url}: its {what} file is missing: looked for {' and '.join(names)} beside it ({reasons[0]}); "
-        "name both files: load(options_file=..., weight_file=...)"
+        f"{without_credentials(address.url)}: its {what} file is missing: looked for {' and '.join(names)} next to it "
+        f"({reasons[0]}); name both files: load(options_file=..., weight_file=...)"
     )

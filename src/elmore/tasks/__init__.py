@@ -9,6 +9,8 @@ elmore.tasks.compare("ner", "comparison/", train=…, dev=…, test=…)        
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from elmore.errors import requires_torch
+
 if TYPE_CHECKING:
     from elmore.tasks.compare_models import compare
     from elmore.tasks.table import TASKS
@@ -32,4 +34,5 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'elmore.tasks' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    with requires_torch(f"elmore.tasks.{name}"):
+        return getattr(import_module(_HOMES[name]), name)

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmore.engine.rows import bucket_by_length
+from elmore.nn.devices import allow_forked_process
 from elmore.progress import progress_bar
 from elmore.tasks.joint_elmo import JointElmo
 from elmore.tasks.layer_cache import LayerCache, LayerSource, RecentLayers
 from elmore.tasks.task import Batch, Predictor, Task, token_sequences
 from elmore.tasks.token_inputs import TokenInputs
 from elmore.tasks.token_vocabulary import TokenVocabulary
-from elmore.text.batch import bucket_by_length
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -97,6 +98,7 @@ def predict_together(
 ) -> list[P]:
     """What one or several models of a task say of examples, in their order; each makes its own batches of them."""
     first, models = members[0][0], [model.eval() for _, model in members]
+    allow_forked_process(first.device)
     # Models with one biLM read with it together.
     sources = {id(maker.layers): maker.layers for maker, _ in members if maker.layers is not None}
     recent = {number: RecentLayers(source, tokens=TOKENS_AT_ONCE) for number, source in sources.items()}

@@ -12,15 +12,16 @@ from time import monotonic
 
 import torch
 
-from elmore.atomic_files import make_folder
 from elmore.corpus.prepare import prepare
-from elmore.embedding.embedder import Embedder
 from elmore.errors import FormatError, InputError, NotFound
+from elmore.files.atomic_files import make_folder
 from elmore.model import Model, load
 from elmore.pretraining.events import Event, Finished
 from elmore.pretraining.pretrain import pretrain
+from elmore.sources.model_location import without_credentials
 from elmore.tasks.events import Told
-from elmore.tasks.model_folder import ABOUT, RequiredBilm
+from elmore.tasks.find_model import ABOUT
+from elmore.tasks.model_folder import RequiredBilm
 from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
 from elmore.text.token_style import convert_tokens
@@ -35,16 +36,17 @@ HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
 
 
 def requirement_of(model: Model, name: str) -> RequiredBilm:
-    """What a task model keeps of the biLM it is trained with."""
-    config = model.config
-    return RequiredBilm(name=name, fingerprint=model.fingerprint(), num_layers=config.num_layers, dim=config.dim)
+    """The record of a biLM in the models that are trained with it."""
+    config, fingerprint = model.config, model.fingerprint()
+    name = without_credentials(name)
+    return RequiredBilm(name=name, fingerprint=fingerprint, num_layers=config.num_layers, dim=config.dim)
 
 
-def load_required(required: RequiredBilm, *, inside: Path | None, given: str | None, device: torch.device) -> Model:
+def load_required(required: RequiredBilm, *, inside: Path | None, given: str | None) -> Model:
     """The biLM that a task model was trained with: the one inside its folder, the one given, or by the name it had."""
     name = given or (str(inside) if inside is not None else required.name)
     try:
-        model = load(name, device=device)
+        model = load(name)
     except NotFound as missing:
         raise NotFound(f"the biLM of this model is missing: {missing}; say with --elmo where it lies") from None
     if model.fingerprint() != required.fingerprint:
@@ -73,7 +75,7 @@ def fine_tune(
     Yields what there is to tell, how far it is and the perplexity before and after. What was done by an earlier try is
     not done again.
     """
-    text = _written_out(sentences, Embedder(model).tokenizer, token_style)
+    text = _written_out(sentences, Tokenizer(model.card.text), token_style)
     # Another text, from a try with other examples, is another corpus.
     place = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     corpus, run = place / "corpus", RunFolder(place / "run")
@@ -91,9 +93,9 @@ def fine_tune(
             return stopped
     # Several times the model, which is there now.
     shutil.rmtree(run.checkpoints, ignore_errors=True)
-    tuned = load(run.model, device=device)
+    tuned = load(run.model)
     # It wants its text as the biLM before did, whatever the corpus looked like.
-    return replace(tuned, card=replace(tuned.card, text=model.card.text))
+    return tuned.with_card(replace(tuned.card, text=model.card.text))
 
 
 def is_tuning(folder: Path) -> bool:

@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
+from elmore.nn.devices import send
 from elmore.tasks.blocks.biattentive_classifier import BiattentiveClassifier, ClassifierDropout
 from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.accuracy import accuracy

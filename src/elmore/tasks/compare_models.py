@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from elmore.devices import choose_device
 from elmore.errors import InputError
+from elmore.files.text_files import PACKED_SUFFIXES
+from elmore.nn.devices import choose_device
 from elmore.tasks.comparison.cell_run import CellJob, remove_weights
 from elmore.tasks.comparison.ensemble_run import EnsembleJob
 from elmore.tasks.comparison.events import (
@@ -34,12 +35,11 @@ from elmore.tasks.comparison.processes import JobEnded, JobFailed, JobWarned, ru
 from elmore.tasks.comparison.report import write_report
 from elmore.tasks.comparison.result import CellResult, EnsembleResult
 from elmore.tasks.comparison.variants import Cell, Plan, Variant, make_plan, paper_variants
-from elmore.tasks.model_folder import is_task_model
+from elmore.tasks.find_model import is_task_model
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.table import TASKS, find_task
 from elmore.tasks.task import Task
 from elmore.tasks.train_model import Paths, resolve_recipe
-from elmore.text_files import PACKED_SUFFIXES
 from elmore.training.graceful_stop import StoppableEvents
 
 Files = Sequence[str | Path]

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmore.devices import send
 from elmore.errors import InputError, InputWarning, count
 from elmore.fields import checked_field
+from elmore.nn.devices import send
 from elmore.tasks.blocks.sequence_encoder import BiLstm
 from elmore.tasks.blocks.span_ranking import (
     DocumentTokens,

@@ -14,9 +14,10 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from elmore.devices import send
 from elmore.errors import InputError, count
 from elmore.fields import checked_field
+from elmore.files.text_files import name_of
+from elmore.nn.devices import send
 from elmore.tasks import classification
 from elmore.tasks.blocks.encoder_inputs import EncoderInputs
 from elmore.tasks.blocks.esim import Esim, EsimDropout
@@ -28,7 +29,6 @@ from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
 from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
-from elmore.text_files import name_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,17 +9,25 @@ import warnings
 from pathlib import Path
 
 from elmore.errors import InputWarning, NotFound
+from elmore.files.atomic_files import restore_folder
 from elmore.sources.local import local_path
-from elmore.tasks.model_folder import is_task_model
-from elmore.tasks.table import TASKS
+
+ABOUT, ENSEMBLE = "task.json", "ensemble.json"
+RUN_MODEL = "model"  # in the folder of a run
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "task_models"  # package data
+
+
+def is_task_model(path: Path) -> bool:
+    """Whether a folder is a task model, the folder of a run with one, or an ensemble."""
+    return any((folder / ABOUT).is_file() for folder in (path, path / RUN_MODEL)) or (path / ENSEMBLE).is_file()
 
 
 def find_task_model(name: str | Path) -> Path:
     """The folder of a task model, by its path or by the name of one that comes with Elmore."""
     shipped = None if isinstance(name, Path) else _find_shipped(name)
     path = local_path(str(name))
+    restore_folder(path)
     if not path.exists():
         if shipped is None:
             raise NotFound(_not_found_message(str(name)))
@@ -41,6 +49,7 @@ def find_task_model(name: str | Path) -> Path:
 def names_task_model(name: str | Path) -> bool:
     """Whether `find_task_model` has something by this name, and not a biLM is meant."""
     path = local_path(str(name))
+    restore_folder(path)
     return is_task_model(path) if path.exists() else isinstance(name, str) and _find_shipped(name) is not None
 
 
@@ -55,6 +64,8 @@ def _find_shipped(name: str) -> Path | None:
 
 
 def _not_found_message(name: str) -> str:
+    from elmore.tasks.table import TASKS  # imported here: the tasks need torch, and finding a model does not
+
     shipped = shipped_names()
     close = difflib.get_close_matches(name, shipped)
     with_elmore = f", and no model of that name comes with Elmore, as {', '.join(shipped)} does" if shipped else ""

@@ -1,9 +1,9 @@
-"""The layers of a frozen biLM, read once for a text and kept on disk.
+"""A cache on disk for the layers of a frozen biLM.
 
-A training reads its text dozens of times, and a comparison trains dozens of models on it, but the layers of a frozen
-biLM stay the same. They lie in a folder for each biLM, token style and kind of number, in parts that are written whole
-or not at all; whoever needs sentences that are not there yet adds a part. Beyond a bound nothing more is kept, and
-what is missing is read again each time.
+A training run reads its text dozens of times, and a comparison trains dozens of models on it, but the layers of a
+frozen biLM stay the same. Each biLM, token style, dtype and `compute` has a separate folder. Parts are written
+atomically; missing sentences are computed and appended as a new part. Above a size limit nothing more is stored, and
+missing layers are computed each time.
 
 T tokens, L layers, dim size of a biLM's vector.
 """
@@ -13,18 +13,18 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from filelock import BaseFileLock, FileLock
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write_folder, make_folder
 from elmore.embedding.embedder import Embedder
-from elmore.embedding.encode_options import EncodeOptions
-from elmore.embedding.stream import taken_from
+from elmore.embedding.options import InferenceOptions
 from elmore.errors import InputWarning, count
+from elmore.files.atomic_files import atomic_write_folder, make_folder
+from elmore.files.locks import LOCK, file_lock
 from elmore.text.style import TokenStyle
 
 VECTORS, INDEX = "vectors.npy", "index.npz"
@@ -54,7 +54,7 @@ class LayerReader:
     def __init__(self, embedder: Embedder, *, token_style: TokenStyle = "moses", dtype: LayerDtype = "float16") -> None:
         self.embedder = embedder
         # Rounded alike in training and afterwards, so that what is predicted does not depend on what was cached.
-        self.options = EncodeOptions(layers="all", dtype=dtype, token_style=token_style)
+        self.options = InferenceOptions(layers="all", dtype=dtype, token_style=token_style)
 
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
         return list(self.iterate(sentences))
@@ -62,9 +62,9 @@ class LayerReader:
     def iterate(self, sentences: Sequence[Tokens]) -> Iterator[NDArray[np.floating]]:
         """As `layers`, one by one."""
         items = ((list(sentence), None) for sentence in sentences)
-        for chunk in self.embedder.encode_chunks(items, self.options):
-            for _, vectors in taken_from(chunk):
-                yield vectors.swapaxes(0, 1).numpy()
+        for batch in self.embedder.encode_batches(items, self.options):
+            for vectors in batch.split():
+                yield vectors.swapaxes(0, 1)
 
 
 class RecentLayers:
@@ -114,7 +114,8 @@ class LayerCache:
     def __init__(self, reader: LayerReader, folder: Path, *, bound: int = DEFAULT_BOUND) -> None:
         self._reader = reader
         embedder, options = reader.embedder, reader.options
-        about = f"{embedder.fingerprint()} {options.token_style} {options.dtype}"
+        # The fingerprint covers the text style, which decides which words tokens of another style become.
+        about = f"{embedder.fingerprint()} {options.token_style} {options.dtype} {embedder.compute}"
         self._folder = folder / hashlib.blake2b(about.encode(), digest_size=DIGEST_BYTES).hexdigest()
         self._bound = bound  # bytes of all parts
         self._dtype = np.dtype(str(options.dtype))
@@ -154,9 +155,9 @@ class LayerCache:
         read = iter(self._reader.layers(missing))
         return [next(read) if place is None else place[0][place[1] : place[2]] for place in places]
 
-    def _locked(self) -> BaseFileLock:
+    def _locked(self) -> AbstractContextManager[None]:
         make_folder(self._folder)
-        return FileLock(self._folder / ".lock")
+        return file_lock(self._folder / LOCK)
 
     def _missing(self, sentences: Iterable[Tokens]) -> dict[bytes, Tokens]:
         """Of these sentences those that nobody has added yet."""

@@ -7,8 +7,8 @@ from statistics import mean, stdev
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from elmore.atomic_files import atomic_write
 from elmore.errors import MissingExtra
+from elmore.files.atomic_files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

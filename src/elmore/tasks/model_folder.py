@@ -16,23 +16,22 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from elmore.atomic_files import atomic_write, atomic_write_folder
 from elmore.errors import FormatError, NotFound, count, error_context, shortened
 from elmore.fields import check_fields, check_value, checked_field, read_fields
+from elmore.files.atomic_files import atomic_write, atomic_write_folder
 from elmore.formats.storage.container import Container, open_container
 from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
 from elmore.model import Model, save
+from elmore.nn.arrays import to_arrays, to_tensors
+from elmore.tasks.find_model import ABOUT, ENSEMBLE, RUN_MODEL, is_task_model
 from elmore.tasks.token_vocabulary import TokenVocabulary
 from elmore.text.style import TokenStyle
 from elmore.version import __version__
 
-ABOUT, WORDS, WEIGHTS, ELMO = "task.json", "words.txt", "model.safetensors", "elmo"
-ENSEMBLE = "ensemble.json"
-RUN_MODEL = "model"  # in the folder of a run
+WORDS, WEIGHTS, ELMO = "words.txt", "model.safetensors", "elmo"
 FORMAT = 1
 # What `elmore info` goes by, of all that may be known of a training.
 TOLD_OF_TRAINING = {"examples": int, "best_epoch": int, "epochs": int, "chosen": str, "command": str}
@@ -118,14 +117,9 @@ def write_task_model(stored: StoredTaskModel, path: Path, *, bilm: Model | None 
             json.dumps(asdict(stored.card), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         (folder / WORDS).write_text("".join(f"{word}\n" for word in stored.words), encoding="utf-8", newline="\n")
-        write_tensors(stored.tensors, folder / WEIGHTS)
+        write_tensors(to_arrays(stored.tensors), folder / WEIGHTS)
         if bilm is not None:
             save(bilm, folder / ELMO)
-
-
-def is_task_model(path: Path) -> bool:
-    """Whether a task model lies here, or inside of a run's folder, or the members of an ensemble."""
-    return any((folder / ABOUT).is_file() for folder in (path, path / RUN_MODEL)) or (path / ENSEMBLE).is_file()
 
 
 def write_ensemble(path: Path, members: Sequence[str]) -> None:
@@ -178,7 +172,7 @@ def read_task_model(path: Path) -> StoredTaskModel:
             if card.learnt_words > len(words) or (not card.vector_dim and card.learnt_words < len(words)):
                 raise FormatError(f"learnt_words is {card.learnt_words}, and {WORDS} has {count(len(words), 'word')}")
         inside = folder / ELMO
-        tensors = read_tensors(files, WEIGHTS, kinds=(torch.float32, torch.float16))
+        tensors = to_tensors(read_tensors(files, WEIGHTS, types=("float32", "float16")))
         return StoredTaskModel(card, words, tensors, inside if inside.is_dir() else None)
 
 

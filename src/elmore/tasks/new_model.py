@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from elmore.defaults import DEFAULT_COMPUTE, ComputeName
 from elmore.embedding.embedder import Embedder
-from elmore.embedding.stream import is_out_of_memory
 from elmore.errors import InputError, OutOfMemory
 from elmore.model import Model
+from elmore.nn.devices import is_out_of_memory
 from elmore.tasks.batch_maker import BatchMaker
 from elmore.tasks.bilm import requirement_of
 from elmore.tasks.joint_elmo import JointElmo
@@ -104,7 +104,7 @@ def assemble(
             raise InputError(f"compute is {sources.compute!r}; a biLM that was trained with its task is float32 only")
         joint = JointElmo(sources.bilm, token_style=style, unfreeze_every=recipe.elmo.unfreeze_every)
     elif sources.bilm is not None:
-        reader = LayerReader(Embedder(sources.bilm, compute=sources.compute), token_style=style)
+        reader = LayerReader(Embedder(sources.bilm, device=device, compute=sources.compute), token_style=style)
         layers = reader if cache is None else LayerCache(reader, cache)
     shape = None if required is None else BilmShape(required.num_layers, required.dim)
     vocabulary = sources.vocabulary

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
+from elmore.nn.devices import send
 from elmore.tasks.blocks.crf import viterbi
 from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
 from elmore.tasks.blocks.mean_scores import mean_of_probabilities

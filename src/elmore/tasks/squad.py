@@ -18,9 +18,10 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from elmore.devices import send
 from elmore.errors import InputError, InputWarning, count
 from elmore.fields import checked_field
+from elmore.files.text_files import name_of
+from elmore.nn.devices import send
 from elmore.tasks.blocks.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.blocks.bidaf import Bidaf
 from elmore.tasks.blocks.encoder_inputs import EncoderInputs
@@ -44,7 +45,6 @@ from elmore.tasks.text_cutter import StyledTextCutter
 from elmore.tasks.token_embedder import TokenEmbedder
 from elmore.tasks.token_inputs import TokenInputs
 from elmore.text.style import TokenStyle
-from elmore.text_files import name_of
 
 WHOLE = 10_000  # what an answer that is all right counts, so that a share of it is a whole number too
 

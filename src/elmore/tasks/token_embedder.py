@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmore.errors import InputError
-from elmore.network.mix import LayerMix, l2_penalty
+from elmore.nn.mix import LayerMix, l2_penalty
 from elmore.tasks.blocks.character_cnn import CharacterCnn
 from elmore.tasks.joint_elmo import JointElmo
 from elmore.tasks.recipe import ElmoOptions, WordOptions

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmore.devices import send
+from elmore.nn.devices import send
 from elmore.tasks.token_vocabulary import NO_CHARACTER, TokenVocabulary
 
 Tokens = Sequence[str]

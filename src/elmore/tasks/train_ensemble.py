@@ -16,7 +16,8 @@ import torch
 from elmore.errors import InputError
 from elmore.recipe import LARGEST_SEED
 from elmore.tasks.events import EnsembleFinished, Event, Told
-from elmore.tasks.model_folder import ensemble_members, is_task_model, write_ensemble
+from elmore.tasks.find_model import is_task_model
+from elmore.tasks.model_folder import ensemble_members, write_ensemble
 from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.task import Task
 from elmore.tasks.train_model import (
@@ -53,7 +54,14 @@ def train_ensemble(
     """
     # Each member has its own folder and recipe in place of these.
     request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=seeds is None, cache=cache)
-    return StoppableEvents(lambda stop_asked: _events(request, seeds, process_device(device), stop_asked))
+    return StoppableEvents(lambda stop_asked: _locked_events(request, seeds, process_device(device), stop_asked))
+
+
+def _locked_events(
+    request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
+) -> Iterator[Event]:
+    with request.folder.locked():
+        yield from _events(request, seeds, device, stop_asked)
 
 
 def _events(

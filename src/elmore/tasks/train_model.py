@@ -118,7 +118,12 @@ def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] 
 
 
 def training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
-    """All of a training, as `train` tells of it."""
+    """Train in the run's folder, which is locked from start to end."""
+    with request.folder.locked():
+        yield from _training_events(request, device, stop_asked)
+
+
+def _training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
     task, recipe = request.task, _recipe(request)
     train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
     examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
@@ -216,8 +221,8 @@ def _bilm(
     inside = request.folder.model / ELMO
     if options.training == "fine-tuned" and inside.is_dir():
         # Of a run that is finished, whose model has it.
-        return load(inside, device=device)
-    bilm = load(options.model, device=device)
+        return load(inside)
+    bilm = load(options.model)
     if options.training != "fine-tuned":
         return bilm
     folder, sentences = request.folder.path / FINE_TUNING, text_to_tune_on(request.task, examples)
@@ -327,8 +332,9 @@ def _finish(
 ) -> Finished:
     """Write the best model, and draw what there is to see of its training."""
     folder, score = request.folder, learnt.score
-    if bilm is not None and assembled.recipe.elmo.training == "joint":
-        # It is another one by now.
+    if assembled.maker.joint is not None:
+        # The training has changed its weights.
+        bilm = assembled.maker.joint.model
         assembled = replace(assembled, required=requirement_of(bilm, assembled.recipe.elmo.model))
     scores = {f"dev {score.metric}": score.value, **score.parts}
     stored = stored_model(assembled, scores=scores, training=learnt.facts)

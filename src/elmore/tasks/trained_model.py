@@ -10,18 +10,18 @@ import numpy as np
 import torch
 
 from elmore.defaults import DEFAULT_COMPUTE, ComputeName
-from elmore.devices import choose_device
 from elmore.errors import FormatError, InputError, InputWarning, error_context, shortened
 from elmore.fields import check_value, read_fields
 from elmore.model import Model
-from elmore.network.mix import LayerMix
+from elmore.nn.devices import choose_device
+from elmore.nn.mix import LayerMix
+from elmore.sources.model_location import without_credentials
 from elmore.tasks.batch_maker import predict_together
 from elmore.tasks.bilm import load_required
-from elmore.tasks.find_model import find_task_model
+from elmore.tasks.find_model import ABOUT, find_task_model
 from elmore.tasks.layer_cache import LayerSource
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import (
-    ABOUT,
     WEIGHTS,
     MixWeights,
     RequiredBilm,
@@ -199,7 +199,7 @@ class _Loader:
 
     def _bilm(self, required: RequiredBilm, inside: Path | None) -> Model:
         if required.fingerprint not in self._bilms:
-            bilm = load_required(required, inside=inside, given=self._elmo, device=self._device)
+            bilm = load_required(required, inside=inside, given=self._elmo)
             self._bilms[required.fingerprint] = bilm
         return self._bilms[required.fingerprint]
 
@@ -258,7 +258,7 @@ def stored_model(
     card = TaskModelCard(
         task=assembled.task.name,
         labels=assembled.labels,
-        recipe=asdict(assembled.recipe),
+        recipe=_without_credentials(asdict(assembled.recipe)),
         token_style=assembled.token_style,
         characters="".join(vocabulary.characters),
         learnt_words=vocabulary.learnt,
@@ -271,6 +271,12 @@ def stored_model(
     )
     tensors = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
     return StoredTaskModel(card, vocabulary.words, tensors)
+
+
+def _without_credentials(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe as a model stores it: the address of a biLM may be signed."""
+    elmo = recipe["elmo"]
+    return {**recipe, "elmo": {**elmo, "model": without_credentials(elmo["model"])}}
 
 
 def learnt_mixes(assembled: AssembledModel[Any, Any]) -> dict[str, MixWeights]:

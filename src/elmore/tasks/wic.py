@@ -23,9 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmore.devices import send
 from elmore.errors import InputError
 from elmore.fields import checked_field
+from elmore.files.text_files import name_of, read_lines
+from elmore.nn.devices import send
 from elmore.tasks.blocks.feed_forward import FeedForward
 from elmore.tasks.blocks.mean_scores import mean_scores
 from elmore.tasks.metrics.accuracy import accuracy
@@ -47,7 +48,6 @@ from elmore.tasks.word_uses import (
     span_means,
     take_layer,
 )
-from elmore.text_files import name_of, read_lines
 
 EXPECTED = (
     "expected two texts with a tab between them and a word of each in brackets, as in: I sat on the [bank].\\tThe "

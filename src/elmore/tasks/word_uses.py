@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmore.devices import send
 from elmore.errors import InputError
-from elmore.network.mix import NO_SHARE, LayerMix
+from elmore.nn.devices import send
+from elmore.nn.mix import NO_SHARE, LayerMix
 from elmore.tasks.token_embedder import TokenEmbedder
 
 

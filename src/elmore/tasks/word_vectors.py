@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmore.errors import InputError
-from elmore.text_files import name_of, read_lines
+from elmore.files.text_files import name_of, read_lines
 
 Vectors = npt.NDArray[np.float32]
 

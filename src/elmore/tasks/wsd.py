@@ -24,8 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmore.devices import send
 from elmore.errors import InputError, count
+from elmore.files.text_files import PACKED_SUFFIXES
+from elmore.nn.devices import send
 from elmore.tasks.blocks.mean_scores import mean_of_probabilities
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.wsd_f1 import wsd_scores
@@ -45,7 +46,6 @@ from elmore.tasks.word_uses import (
     span_means,
     take_layer,
 )
-from elmore.text_files import PACKED_SUFFIXES
 
 
 @dataclass(frozen=True, kw_only=True)

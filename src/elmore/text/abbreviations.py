@@ -1,29 +1,58 @@
-"""English words that a stop belongs to."""
+"""Words that a full stop belongs to."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
-# What is cited with a number, in English and German: a stop between the two ends no sentence.
+# Abbreviations before a number, in English and German. A full stop between the two ends no sentence.
 COUNTED = (
     r"[Vv]ols?|[Nn]rs?|Nos?|[Ff]igs?|[Tt]ab|[Ee]qs?|[Ss]ect?s?|[Cc]h|[Cc]haps?|[Pp]t|[Pp]p?|[Bb]k|[Oo]p|[Aa]rt|[Rr]efs?|"
     r"[Vv]er|[Bb]d|[Aa]bb|[Cc]a|approx"
 )
 NUMBER = r"[0-9]|[IVXLC]+\b"
 
+_FOLDER = Path(__file__).parent / "nonbreaking_prefixes"
+_NUMBER_ONLY = " #NUMERIC_ONLY#"
+
+
+class NonbreakingPrefixes(NamedTuple):
+    """Words of a language that keep a full stop, without it."""
+
+    always: frozenset[str]
+    before_number: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def nonbreaking_prefixes(language: str) -> NonbreakingPrefixes | None:
+    """The Moses list of a language, or None if there is none."""
+    path = _FOLDER / f"{language}.txt"
+    if not path.exists():
+        return None
+    lines = path.read_text(encoding="utf-8").splitlines()
+    entries = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+    before_number = frozenset(entry.removesuffix(_NUMBER_ONLY) for entry in entries if entry.endswith(_NUMBER_ONLY))
+    return NonbreakingPrefixes(
+        frozenset(entry for entry in entries if not entry.endswith(_NUMBER_ONLY)) - before_number, before_number
+    )
+
+
+def english_prefixes() -> NonbreakingPrefixes:
+    """The Moses list of English."""
+    prefixes = nonbreaking_prefixes("en")
+    assert prefixes
+    return prefixes
+
 
 @cache
 def abbreviations() -> str:
-    """A pattern for those that are one whatever follows: Moses's list, initials among them, and some more."""
-    # Imported here: its tables of characters take most of a second.
-    from sacremoses.corpus import NonbreakingPrefixes
-
-    listed = {entry for entry in NonbreakingPrefixes().words("en") if not entry.endswith("#NUMERIC_ONLY#")}
-    # Longest first, for a pattern takes the first that fits.
-    every = sorted((listed - _WORDS) | set(_FURTHER.split()), key=lambda one: (-len(one), one))
-    return "|".join(re.escape(one) for one in every)
+    """A pattern for English abbreviations before any word: the Moses list, with initials, and some more."""
+    # Longest first, because a pattern takes the first alternative that fits.
+    words = sorted((english_prefixes().always - _WORDS) | set(_FURTHER.split()), key=lambda word: (-len(word), word))
+    return "|".join(map(re.escape, words))
 
 
-_WORDS = {"Bart", "Con", "Mar"}  # in Moses's list, and as often words or names that end a sentence
+_WORDS = {"Bart", "Con", "Mar"}  # in the Moses list, but often words or names at the end of a sentence
 _FURTHER = (
     "etc al eg ie esp approx ext est vs oz lb lbs yr yrs hr hrs min mins vol fig "
     "Inc Ltd Co Jr Esq Attn Ave Blvd Dept Ft Mt Ext Vol Fig Sec Sept "

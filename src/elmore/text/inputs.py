@@ -1,24 +1,38 @@
 """Which files a user means: paths, folders, globs and `-`, in one settled order."""
 
+import errno
+import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from glob import glob
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from elmore.errors import InputError, NotFound
+from elmore.errors import InputError, InputWarning, NotFound, count
+from elmore.files.os_errors import reason
 from elmore.text.input_format import InputFormat, format_of
 
 
 class Inputs(NamedTuple):
-    """The files to read, and what was passed over on the way to them."""
+    """The files to read, and the numbers of skipped files."""
 
     files: list[str]  # "-" is standard input
     dropped: Counter[str]
 
+    def warn_about_dropped(self, *, stacklevel: int = 2) -> None:
+        """Warn about files that are not read."""
+        if self.dropped:
+            passed_over = ", ".join(count(number, what) for what, number in self.dropped.items())
+            message = f"some of the input is skipped: {passed_over}"
+            warnings.warn(message, InputWarning, stacklevel=stacklevel + 1)
 
-def find_inputs(inputs: Sequence[str | Path], *, formats: Collection[InputFormat] = get_args(InputFormat)) -> Inputs:
+
+def find_inputs(
+    inputs: Sequence[str | PathLike[str]], *, formats: Collection[InputFormat] = get_args(InputFormat)
+) -> Inputs:
     """Turn what the user named into files.
 
     What was named keeps its order; what a folder or a glob holds is sorted, so that the same comes out on every
@@ -28,7 +42,7 @@ def find_inputs(inputs: Sequence[str | Path], *, formats: Collection[InputFormat
         raise InputError(f"inputs is the bare string {inputs!r}; give a list of paths")
     dropped: Counter[str] = Counter()
     files: dict[Path, str] = {}
-    for name in map(str, inputs):
+    for name in map(_path_text, inputs):
         for file in _files_of(name, formats, dropped):
             place = Path(file).resolve()
             if place in files:
@@ -38,6 +52,20 @@ def find_inputs(inputs: Sequence[str | Path], *, formats: Collection[InputFormat
     if not files:
         raise InputError("no input; name files, folders or globs, or - for standard input")
     return Inputs(list(files.values()), dropped)
+
+
+def _path_text(given: object) -> str:
+    if not isinstance(given, str | bytes | PathLike):
+        raise InputError(f"{given!r:.60} is no path; name files, folders or globs, or - for standard input")
+    name = os.fsdecode(given)
+    try:
+        Path(name).exists()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise InputError(f"{name}: cannot be read: {reason(error)}") from None
+        shown = f"{name!r:.58}..."
+        raise InputError(f"{shown} is too long for a path; name files, and give texts to Embedder.encode") from None
+    return name
 
 
 def _files_of(name: str, formats: Collection[InputFormat], dropped: Counter[str]) -> Iterator[str]:

@@ -1,171 +1,170 @@
-"""The rules of the Moses toolkit (library: sacremoses), and for every word its place in the text.
+"""The tokenizer for text of models that were trained on Moses-style words. It has two versions.
 
-Version 1 is sacremoses as it is. Version 2 lets it cut a text that was made ready for it:
+Version 1 applies the Moses rules (see `moses_rules`) to the text. Version 2 prepares the text for them:
 
-- characters as the eye reads them (`normalizing`), so that no mark or invisible character becomes a word
-- the typographic apostrophe inside a word is an apostrophe: don’t is cut as don't is, and gives the same words
-- web and mail addresses, @names, #tags and emoticons stay whole
-- Korean is cut at blanks, Chinese and Japanese (but for runs of katakana) into characters, whatever the language;
-  a zero-width space parts the words of Thai, Lao, Khmer and Burmese
-- the stop that ends a sentence is a word after a single letter or an address, as in "It was I." or "See c.org."
+- combining marks and invisible characters are parts of words, never words (see `normalize`)
+- a typographic apostrophe inside a word is an apostrophe: don’t gives the words of don't
+- web and mail addresses, @names, #tags and emoticons are words
+- Korean is split at spaces; Chinese and Japanese, except runs of katakana, into characters, in all languages;
+  a zero-width space separates words of Thai, Lao, Khmer and Burmese
+- the full stop at the end of a sentence is a word after a single letter or an address: "It was I." "See c.org."
 
-A model's card says which version its text was cut by.
+A model's card states the version.
 """
 
 import re
 import warnings
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import NamedTuple
 
-from elmore.text.normalizing import INVISIBLE, NormalizedText, normalize, visible
-from elmore.text.protected import PROTECTED, holds_protected
+from elmore.text.abbreviations import english_prefixes, nonbreaking_prefixes
+from elmore.text.moses_characters import HAN, HANGUL, HIRAGANA, KATAKANA, LETTER, CharacterClasses
+from elmore.text.moses_rules import END, MORE, NOTHING, Apostrophe, MosesRules, Span, find_words
+from elmore.text.normalize import INVISIBLE, normalize_with_offsets, visible_parts
+from elmore.text.protected import has_protected, protected_pattern
 
 
 class Tokens(NamedTuple):
-    """The words of a text, and for each the characters [start, end) of the text it was made from."""
+    """The words of a text, and the characters [start, end) of the text for each."""
 
     words: list[str]
-    offsets: list[tuple[int, int]]
+    offsets: list[Span]
 
 
 def tokenize_v1(text: str, *, language: str) -> Tokens:
-    """What sacremoses gives; the characters under an offset are the word, but for control characters."""
-    source = _without_dot_markers(text)
-    tokens = _cut(source, language)
-    if source is not text:
-        return Tokens([_CONTROL.sub("", text[start:end]) for start, end in tokens.offsets], tokens.offsets)
-    return tokens
+    r"""Apply the Moses rules. A word is the text under its offset, without control characters.
+
+    >>> tokenize_v1("I don\a't.", language="en")
+    Tokens(words=['I', 'don', "'t", '.'], offsets=[(0, 1), (2, 5), (6, 8), (8, 9)])
+    """
+    rules = _rules(language, version=1)
+    if not _CONTROL_CHARACTER.search(text):
+        offsets = find_words(text, rules)
+        return Tokens([text[start:end] for start, end in offsets], offsets)
+    source, positions = _without_control_characters(text)
+    spans = find_words(source, rules)
+    offsets = [(positions[start], positions[end - 1] + 1) for start, end in spans]
+    return Tokens([source[start:end] for start, end in spans], offsets)
 
 
 def tokenize_v2(text: str, *, language: str) -> Tokens:
-    """Better words: the visible characters under an offset, with ' for ’ between letters, are the word."""
+    """Apply the Moses rules to prepared text. A word is the visible text under its offset, with ' for ’ in words."""
     plain = _with_plain_characters(text)
-    source = _with_protected_spans(normalize(plain))
-    cuttable = _without_dot_markers(_with_cuttable_scripts(source.text))
-    # Of these it would learn which characters are letters, for half a minute, and none of them is left in the text.
-    tokens = _with_final_stop_apart(_cut(cuttable, "en" if language in ("zh", "ja", "ko") else language))
-    if cuttable is plain:
-        return tokens
-    offsets = tokens.offsets
-    if source.spans is not None:
-        offsets = [(source.spans[start][0], source.spans[end - 1][1]) for start, end in offsets]
-    return Tokens([visible(plain[start:end]) for start, end in offsets], offsets)
+    source, places = normalize_with_offsets(plain)
+    source = _with_protected_words(source)
+    spans = find_words(source, _rules(language, version=2))
+    _separate_final_stop(spans, source)
+    if places is None:
+        return Tokens([plain[start:end] for start, end in spans], spans)
+    offsets = [(places[start][0], places[end - 1][1]) for start, end in spans]
+    return Tokens(visible_parts(plain, offsets), offsets)
 
 
-# Moses writes runs of dots as such words for a while, and would turn one that stands in the text into dots.
-_DOT_MARKER = re.compile("(?:DOT)+MULTI")
-_CONTROL = re.compile(r"[\0-\x1f]")
-_SKIPPED = re.compile(r"[\s\0-\x1f]*")
+_APOSTROPHES: dict[str, Apostrophe] = {"en": "starts a word", "fr": "ends a word", "it": "ends a word"}
+# Scripts whose characters are letters in version 1, in these languages only.
+_SCRIPTS = {
+    "zh": (HAN,),
+    "ja": (HIRAGANA, KATAKANA, HAN),
+    "ko": (HANGUL,),
+    "cjk": (HANGUL, HAN, HIRAGANA, KATAKANA),
+}
+# Letters and symbols of version 2, in all languages.
+_KOREAN_LETTERS = "\u1100\u1200\u3131\u318f\ua960\ua97d\uac00\ud7fc"
+_IDEOGRAPHS = "\u3001\u302a\u3030\u3097\u309d\u30a0\u3400\u4dc0\u4e00\ua000\uf900\ufb00\U00020000\U00040000"
 
 
-def _without_dot_markers(text: str) -> str:
-    return _DOT_MARKER.sub(lambda found: found[0][:-1] + "J", text) if "DOTMULTI" in text else text
-
-
-def _cut(source: str, language: str) -> Tokens:
-    """The words of sacremoses, found again in the text one after another."""
-    words: list[str] = _moses(language).tokenize(source, escape=False)
-    offsets = []
-    end = 0
-    for word in words:
-        start = _SKIPPED.match(source, end).end()  # type: ignore[union-attr]  # it matches anywhere
-        if source.startswith(word, start):
-            end = start + len(word)
-        else:
-            # A control character was dropped inside the word.
-            end = start
-            for character in word:
-                end = source.index(character, end) + 1
-        offsets.append((start, end))
-    return Tokens(words, offsets)
+@lru_cache(maxsize=64)
+def _rules(language: str, *, version: int) -> MosesRules:
+    if version == 2 and language in ("zh", "ja", "ko"):
+        language = "en"
+    prefixes = nonbreaking_prefixes(language)
+    if prefixes is None:
+        warnings.warn(
+            f"the Moses tokenizer has no list of abbreviations for {language!r} and uses the English one; "
+            "a full stop may be separated from an abbreviation, or stay at the end of a sentence's last word",
+            stacklevel=2,
+        )
+        prefixes = english_prefixes()
+    apostrophe = _APOSTROPHES.get(language, "is a word")
+    return MosesRules(apostrophe, prefixes, _characters(language if language in _SCRIPTS else "", version=version))
 
 
 @cache
-def _moses(language: str) -> Any:
-    # Imported here: its tables of characters take most of a second.
-    from sacremoses import MosesTokenizer
-    from sacremoses.corpus import NonbreakingPrefixes
-
-    if language not in NonbreakingPrefixes().available_langs:
-        warnings.warn(
-            f"the Moses tokeniser has no list of abbreviations for {language!r} and takes the English one; "
-            "a full stop may be cut off, or left, in the wrong place",
-            stacklevel=2,
-        )
-    moses = MosesTokenizer(language)
-    # Its own two questions build a set of all letters each time they are asked, which is slow.
-    alphabet, lowercase = frozenset(moses.IsAlpha), frozenset(moses.IsLower)
-    moses.isanyalpha = lambda text: not alphabet.isdisjoint(text)
-    moses.islower = lowercase.issuperset
-    return moses
+def _characters(language: str, *, version: int) -> CharacterClasses:
+    scripts = _SCRIPTS.get(language, ())
+    if version == 1:
+        return CharacterClasses(*scripts)
+    return CharacterClasses(_KOREAN_LETTERS, *scripts, symbols=_IDEOGRAPHS)
 
 
-# A letter with neither capital nor small form, so that Moses takes a word of it for no abbreviation and no beginning.
-_LETTER = "\u01bb"
-_SYMBOL = "\u2610"  # each is a word to Moses
+# Moses ignores these.
+_CONTROL_CHARACTER = re.compile(r"[\0-\x08\x0e-\x1b]")
+_CONTROL_BETWEEN_SPACES = re.compile(r"(?<=\s)[\0-\x08\x0e-\x1b]+(?=\s)")
+_BLANK = re.compile(r"[\s\0-\x1f]*")
 
-_APOSTROPHE = re.compile(rf"(?<=[\w\u0300-\u036f{INVISIBLE}])\u2019(?=[^\W\d_])")
-_WITHOUT_BLANKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
-_ZERO_WIDTH_BLANK = re.compile(f"(?<=[{_WITHOUT_BLANKS}])\u200b(?=[{_WITHOUT_BLANKS}])")
+
+def _without_control_characters(text: str) -> tuple[str, list[int]]:
+    """The text without control characters, and the position of each character in the original."""
+    start, end = _count_blanks(text), len(text) - _count_blanks(text[::-1])
+    # Moses joins spaces before the removal of control characters, so two spaces remain here.
+    two_spaces = {control.start() for control in _CONTROL_BETWEEN_SPACES.finditer(text, start, end)}
+    positions = [
+        position
+        for position in range(start, end)
+        if position in two_spaces or not _CONTROL_CHARACTER.match(text, position)
+    ]
+    return "".join(NOTHING if position in two_spaces else text[position] for position in positions), positions
+
+
+def _count_blanks(text: str) -> int:
+    blanks = _BLANK.match(text)
+    assert blanks
+    return blanks.end()
 
 
 def _with_plain_characters(text: str) -> str:
-    """The text, of the same length, with ' and blanks where other characters do their work."""
+    """The text, of the same length, with ' for ’ in words, and spaces for zero-width spaces between words."""
     if "\u2019" in text:
-        text = _APOSTROPHE.sub("'", text)
-    return _ZERO_WIDTH_BLANK.sub(" ", text) if "\u200b" in text else text
+        text = _typographic_apostrophe().sub("'", text)
+    return _zero_width_space().sub(" ", text) if "\u200b" in text else text
 
 
-def _with_protected_spans(source: NormalizedText) -> NormalizedText:
-    """The text with one letter for everything that is to stay whole."""
-    if not holds_protected(source.text):
-        return source
-    spans = source.spans or [(place, place + 1) for place in range(len(source.text))]
-    pieces: list[str] = []
-    places: list[tuple[int, int]] = []
-    end = 0
-    for found in PROTECTED.finditer(source.text):
-        start = found.start()
-        pieces += source.text[end:start], _LETTER
-        places += *spans[end:start], (spans[start][0], spans[found.end() - 1][1])
-        end = found.end()
-        if source.text.startswith(".", end):
-            # Else, before a small letter, the stop would be taken for that of an abbreviation.
-            pieces.append(" ")
-            places.append((spans[end][0], spans[end][0]))
-    return NormalizedText("".join([*pieces, source.text[end:]]), [*places, *spans[end:]])
+@cache
+def _typographic_apostrophe() -> re.Pattern[str]:
+    return re.compile(rf"(?<=[\w\u0300-\u036f{INVISIBLE}])\u2019(?=[^\W\d_])")
 
 
-_HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb]")
-# Their marks and brackets, too: for Chinese, sacremoses takes them for letters.
-_IDEOGRAPHIC = re.compile(
-    "[\u3001-\u3029\u3030-\u3096\u309d-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
+@cache
+def _zero_width_space() -> re.Pattern[str]:
+    without_spaces = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
+    return re.compile(f"(?<=[{without_spaces}])\u200b(?=[{without_spaces}])")
 
 
-def _with_cuttable_scripts(text: str) -> str:
-    """The text, of the same length, with characters that Moses treats as they ought to be."""
-    if text.isascii():
-        return text
-    return _IDEOGRAPHIC.sub(_SYMBOL, _HANGUL.sub(_LETTER, text))
+def _with_protected_words(text: str) -> str:
+    """The text, of the same length, with letters in place of strings that must not be split."""
+    return protected_pattern().sub(_placeholder, text) if has_protected(text) else text
 
 
-# Not any small letters behind a stop: "cand.jur." is an abbreviation.
+def _placeholder(protected: re.Match[str]) -> str:
+    # The rules see one letter. A full stop after it is separate: before a small letter, they would join the two.
+    last = END if protected.string.startswith(".", protected.end()) else MORE
+    return LETTER + MORE * (len(protected[0]) - 2) + last
+
+
+# Not all small letters before a stop, because "cand.jur." is an abbreviation.
 _FINAL_STOP = re.compile(
     r"(?:[^\W\d_]|\S*\w\.(?:com|org|net|edu|gov|mil|info|[a-z]{2}|html?|txt|pdf|csv|json|xml|jpg|png|exe|py))\."
 )
 _CLOSING = frozenset("\"'”’»)]}")
 
 
-def _with_final_stop_apart(tokens: Tokens) -> Tokens:
-    """Part the stop that ends the sentence from a single letter or an address, which Moses takes for abbreviations."""
-    words, offsets = tokens
-    last = len(words) - 1
-    while last > 0 and words[last] in _CLOSING:
+def _separate_final_stop(spans: list[Span], text: str) -> None:
+    """Separate the last full stop from a single letter or an address, where Moses sees an abbreviation."""
+    last = len(spans) - 1
+    while last > 0 and text[slice(*spans[last])] in _CLOSING:
         last -= 1
-    if last < 0 or not _FINAL_STOP.fullmatch(words[last]):
-        return tokens
-    start, end = offsets[last]
-    words[last : last + 1] = words[last][:-1], "."
-    offsets[last : last + 1] = (start, end - 1), (end - 1, end)
-    return tokens
+    if last < 0:
+        return
+    start, end = spans[last]
+    if end - start > 1 and text[end - 1] == "." and _FINAL_STOP.fullmatch(text, start, end):
+        spans[last : last + 1] = (start, end - 1), (end - 1, end)

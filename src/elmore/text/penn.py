@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from elmore.text.abbreviations import COUNTED, NUMBER, abbreviations
 from elmore.text.moses import Tokens
-from elmore.text.normalizing import normalize, visible
+from elmore.text.normalize import normalize_with_offsets, visible_parts
 from elmore.text.protected import PROTECTED_PATTERN
 from elmore.text.style import PennStyle
 
@@ -49,11 +49,11 @@ def tokenize_penn(text: str, *, style: PennStyle = "penn") -> Tokens:
     Well | - | known | " | facts | " | and | / | or | lies
     """
     rules = _RULES[style]
-    source, places = normalize(text)
+    source, places = normalize_with_offsets(text)
     spans = [found.span() for found in _pattern(rules).finditer(source)]
     _part_final_stop(source, spans, keep_abbreviations=rules.is_escaped)
     offsets = spans if places is None else [(places[start][0], places[end - 1][1]) for start, end in spans]
-    words = [visible(text[start:end]) for start, end in offsets]
+    words = visible_parts(text, offsets)
     if rules.has_penn_quotes:
         words = _with_penn_quotes(words, source, spans)
     if rules.is_escaped:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NamedTuple, Self, get_args
 
 from elmore.errors import InputError, shortened
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 from elmore.text.column_files import ColumnSentence, Row, column_sentences, conllu_sentences
 from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, read_paragraphs
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TextStyle
 from elmore.text.tokenizing import Tokenizer, split_at_blanks
-from elmore.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
 
 
 class SourceSentence(NamedTuple):

@@ -1,38 +1,43 @@
-"""Scripts that write no blanks between words, in which the rules of Moses find none.
+"""Scripts without spaces between words. The Moses rules do not find words in them.
 
-Chinese, Japanese, Thai, Lao, Burmese and Khmer need a program that knows their words. There is none here: which one was
-used decides what a model can know, so it has to be the one of the model's own text.
+Chinese, Japanese, Thai, Lao, Burmese and Khmer need a word segmenter. Elmore has none. Use the program that segmented
+the model's training text.
 """
 
 import re
 import warnings
+from functools import cache
 
 from elmore.errors import InputWarning
 
-# Thai and Lao, Burmese, Khmer, kana, and the Chinese characters.
-_UNSEGMENTED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
+
+@cache
+def _unsegmented_character() -> re.Pattern[str]:
+    # Thai and Lao, Burmese, Khmer, kana, and the Chinese characters.
+    return re.compile(
+        "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+        "\U00020000-\U0003ffff]"
+    )
 
 
 def is_unsegmented(text: str) -> bool:
-    """Whether most of a text is written without blanks between words; a name in an English sentence is not.
+    """Whether most characters of a text belong to such a script. A name in an English sentence is not enough.
 
     >>> is_unsegmented("我们去北京。"), is_unsegmented("The city of 北京 is old."), is_unsegmented("한글은 좋다.")
     (True, False, False)
     """
-    if text.isascii() or not (first := _UNSEGMENTED.search(text)):
+    if text.isascii() or not (first := _unsegmented_character().search(text)):
         return False
-    return 2 * len(_UNSEGMENTED.findall(text, first.start())) > len(text)
+    return 2 * len(_unsegmented_character().findall(text, first.start())) > len(text)
 
 
 def warn_about_unsegmented(text: str) -> None:
-    """Say it, if it is so; Python shows one warning of a place once, so a file of such text gives one."""
+    """Warn if a text is unsegmented. Python shows a warning of one line of code once, so a file gives one warning."""
     if is_unsegmented(text):
         warnings.warn(
-            "the text is in a script without blanks between words, and the Moses tokeniser cannot find them: it gives "
-            "single characters or whole phrases. Cut it with a program for its language (jieba, MeCab, PyThaiNLP) and "
-            "give the words: --tokenized, or lists of words in Python",
+            "the text has no spaces between words, and the Moses tokenizer cannot find words in its script: it gives "
+            "single characters or whole phrases. Segment the text with a program for its language (jieba, MeCab, "
+            "PyThaiNLP) and pass words: --tokenized, or lists of words in Python",
             InputWarning,
             stacklevel=1,
         )

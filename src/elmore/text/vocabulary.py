@@ -1,5 +1,9 @@
 """The words that have a number: rows of a word table, classes of a softmax."""
 
+import codecs
+import gzip
+import io
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -7,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import InputError, error_context
+from elmore.files.os_errors import reading
+
+_MAX_BYTES = 1 << 30  # of a vocabulary file, decompressed
 
 
 def log_uniform_probabilities(words: int) -> NDArray[np.float64]:
@@ -61,12 +68,25 @@ class Vocabulary:
         return cls(word for word in map(str.strip, lines) if word != "!!!MAXTERMID")
 
     @classmethod
+    def decode(cls, content: bytes) -> "Vocabulary":
+        """Read the bytes of a file of the published layout: UTF-8, gzipped or not; a byte order mark is dropped."""
+        if content.startswith(b"\x1f\x8b"):
+            try:
+                content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_MAX_BYTES + 1)
+            except (OSError, EOFError, zlib.error) as error:
+                raise InputError(f"damaged ({error}); fetch it again") from None
+        if len(content) > _MAX_BYTES:
+            raise InputError("larger than any vocabulary")
+        mark = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
+        try:
+            return cls.parse(content[mark:].decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"not UTF-8 at byte {mark + error.start}; save the vocabulary as UTF-8") from None
+
+    @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Read a vocabulary file of the published layout."""
+        with reading(path):
+            content = path.read_bytes()
         with error_context(path):
-            try:
-                return cls.parse(path.read_text(encoding="utf-8"))
-            except UnicodeDecodeError as error:
-                raise InputError(f"not UTF-8 at byte {error.start}; save the vocabulary as UTF-8") from None
-            except OSError as error:
-                raise InputError(f"cannot be read: {error.strerror}") from None
+            return cls.decode(content)

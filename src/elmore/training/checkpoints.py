@@ -17,9 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from elmore.atomic_files import atomic_write_folder, make_folder
 from elmore.errors import InputWarning, NotFound
+from elmore.files.atomic_files import atomic_write_folder, make_folder
 from elmore.formats.storage.safetensors_files import write_tensors
+from elmore.nn.arrays import to_arrays
 
 TENSORS, PROGRESS = "tensors.safetensors", "progress.json"
 
@@ -46,7 +47,7 @@ class TrainingCheckpoints:
         for unfinished in self.folder.glob(".*-step-*"):
             shutil.rmtree(unfinished)
         with atomic_write_folder(self.folder / f"step-{step:08d}", replaces=(TENSORS, PROGRESS)) as folder:
-            write_tensors(snapshot.tensors, folder / TENSORS)
+            write_tensors(to_arrays(snapshot.tensors), folder / TENSORS)
             (folder / PROGRESS).write_text(json.dumps({"step": step, **snapshot.progress}, indent=2))
         # A later one was damaged, or the run would have gone on from it.
         until_now = [folder for folder in self._folders() if _step(folder) <= step]

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from elmore.devices import choose_device
 from elmore.errors import ElmoreError
+from elmore.nn.devices import choose_device
 
 T = TypeVar("T")
 GROUP_KEY = "elmore/group"  # in torchrun's store, where the processes of one try agree on a name

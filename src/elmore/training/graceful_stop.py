@@ -1,8 +1,9 @@
 """Events that come one by one, from work that can be asked to save and end."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import Generic, Protocol, TypeVar
 
 E = TypeVar("E")
@@ -30,15 +31,27 @@ class StoppableEvents(Iterator[E], Generic[E]):
     """
 
     def __init__(self, make: Callable[[Callable[[], bool]], Iterator[E]]) -> None:
-        self._stop_asked = False
-        self._events = make(lambda: self._stop_asked)
+        # `make` gets no reference to this object: in a reference cycle unfinished events would keep their lock.
+        self._stop_asked = Event()
+        self._events = _generated(make(self._stop_asked.is_set))
 
     def __next__(self) -> E:
         return next(self._events)
 
     def stop(self) -> None:
         """Have the work save what it has and end soon; may be called at any time, as by a signal."""
-        self._stop_asked = True
+        self._stop_asked.set()
+
+    def close(self) -> None:
+        """End without saving, and free the resources of the work, such as the lock of a run folder.
+
+        `break` in a `for` loop over `train(...)` does the same.
+        """
+        self._events.close()
+
+
+def _generated(events: Iterator[E]) -> Generator[E]:
+    yield from events
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from elmore.atomic_files import atomic_write, cannot_be_written
 from elmore.errors import MissingExtra
+from elmore.files.atomic_files import atomic_write
+from elmore.files.os_errors import cannot_be_written
 from elmore.training.run_folder import RunFolder
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from elmore.atomic_files import atomic_write
 from elmore.errors import MissingExtra
+from elmore.files.atomic_files import atomic_write
 from elmore.training.log import read_log
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmore.kernels.selection import triton_runs_on
+from elmore.nn.kernels import triton_runs_on
 
 
 class RowAdam(torch.optim.Optimizer):

@@ -8,18 +8,26 @@ checkpoints/      the newest few, each whole
 model/            the finished model
 loss.png          the curve
 tensorboard/      the same for TensorBoard, if asked for
+.lock             held by the process that trains, from start to end
 
 A training may put more beside these.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.files.atomic_files import atomic_write, make_folder
+from elmore.files.locks import LOCK, file_lock
+
+IN_USE = (
+    "another training run uses this folder; wait until it ends, stop it, or choose another folder (in Python, "
+    "close() the events of a run that was left unfinished)"
+)
 
 
 class StoredRun(NamedTuple):
@@ -90,6 +98,30 @@ class RunFolder:
                 f"{self.path}: holds {shortened(taken)}, which would be written over; choose another folder"
             )
 
+    @contextmanager
+    def locked(self, *, timeout: float = 0) -> Iterator[None]:
+        """Hold the folder's lock, so that no other run writes there. A crash of the process frees it.
+
+        Creates the folder. If nothing was written in it, the folder and those above are as before at the end.
+        """
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        before = self._entries()
+        make_folder(self.path)
+        with ExitStack() as at_end:
+            at_end.callback(_remove_empty, missing)
+            at_end.enter_context(file_lock(self.path / LOCK, timeout=timeout, busy=f"{self.path}: {IN_USE}"))
+            at_end.callback(self._remove_lock, before)
+            yield
+
+    def _remove_lock(self, before: frozenset[str]) -> None:
+        """Remove the lock file if no other file was written. Called while the lock is held."""
+        if LOCK not in before and self._entries() == before | {LOCK}:
+            with suppress(OSError):  # Windows does not delete an open file, and filelock deletes it there
+                (self.path / LOCK).unlink()
+
+    def _entries(self) -> frozenset[str]:
+        return frozenset(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else frozenset()
+
     def read(self) -> StoredRun:
         """What `write` wrote; an error where that is not what lies there."""
         return StoredRun(_read_json(self.recipe), _read_json(self.settings), _read_json(self.provenance))
@@ -100,6 +132,12 @@ class RunFolder:
         _write_json(self.settings, run.settings)
         # Last, because it is what makes a folder a run.
         _write_json(self.recipe, run.recipe)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):  # it is not empty
+            folder.rmdir()
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -2,93 +2,107 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from elmore.compat.allennlp.character_ids import batch_of_ids, batch_of_words, batch_to_ids
+from elmore.compat.allennlp.character_ids import (
+    NO_CHARACTER,
+    add_boundaries,
+    batch_to_ids,
+    distinct_words,
+    index_word_ids,
+    index_words,
+)
 from elmore.config import ModelConfig
 from elmore.errors import InputError
-from elmore.text.batch import Batch
-from elmore.text.spelling import ByteAlphabet, Speller
+from elmore.text.word_ids import ByteAlphabet, WordIndexer
 
-SPELLER = Speller(ModelConfig())
-BOUNDARIES = ByteAlphabet(50).spell(["<S>", "</S>"])
+INDEXER = WordIndexer(ModelConfig())
+BOUNDARIES = ByteAlphabet(50).index(["<S>", "</S>"])
 
 words = st.lists(st.sampled_from(["a", "b", "<S>", "</S>", "", "Déjà", "東京", "x" * 60]), max_size=5)
 
 
-def test_ids_are_those_of_allennlp(mixes: dict[str, NDArray[Any]], mixes_sentences: list[list[str]]) -> None:
-    np.testing.assert_array_equal(batch_to_ids(mixes_sentences).numpy(), mixes["char_ids"])
+def ids_of(sentences: list[list[str]]) -> NDArray[np.int64]:
+    ids: NDArray[np.int64] = batch_to_ids(sentences).numpy()
+    return ids
 
 
-def test_a_boundary_in_the_text_has_the_ids_of_a_boundary() -> None:
-    ids = batch_to_ids([["<S>", "</S>", "<s>"]])
+def test_batch_to_ids_equals_allennlp(mixes: dict[str, NDArray[Any]], mixes_sentences: list[list[str]]) -> None:
+    np.testing.assert_array_equal(ids_of(mixes_sentences), mixes["char_ids"])
+
+
+def test_batch_to_ids_of_boundary_words_has_boundary_characters() -> None:
+    ids = ids_of([["<S>", "</S>", "<s>"]])
     assert ids[0, :, :4].tolist() == [[259, 257, 260, 261], [259, 258, 260, 261], [259, 61, 116, 63]]
 
 
-def test_an_empty_sentence_is_all_padding() -> None:
-    assert batch_to_ids([[], ["a"]])[0].tolist() == [[0] * 50]
+def test_batch_to_ids_of_empty_sentences_is_padding() -> None:
+    assert ids_of([[], ["a"]])[0].tolist() == [[0] * 50]
     assert batch_to_ids([[]]).shape == (1, 0, 50)
 
 
 @pytest.mark.parametrize("batch", ["I took a bow", ["I took a bow"], [["I"], "took a bow"]])
-def test_a_string_is_not_taken_for_a_list_of_words(batch: Any) -> None:
+def test_batch_to_ids_rejects_a_string_in_place_of_a_list(batch: Any) -> None:
     with pytest.raises(InputError, match=r"string .*took a bow"):
         batch_to_ids(batch)
 
 
-def test_a_word_that_is_no_string_is_named() -> None:
+def test_batch_to_ids_names_a_word_that_is_no_string() -> None:
     with pytest.raises(InputError, match="sentence 1, word 2 is int"):
         batch_to_ids([["a"], ["b", "c", 3]])  # type: ignore[list-item]
 
 
 @given(st.lists(words, min_size=1, max_size=4))
-def test_ids_make_the_same_batch_as_the_words_themselves(sentences: list[list[str]]) -> None:
-    from_ids = batch_of_ids(batch_to_ids(sentences), boundaries=_boundaries())
-    from_words = Batch.of(sentences, SPELLER)
-    assert from_ids.lengths == from_words.lengths
-    assert from_ids.sorted_indices.tolist() == from_words.sorted_indices.tolist()
-    for row, length in enumerate(from_ids.lengths):
-        # The words themselves are spelt no wider than the longest of them needs; the rest is padding.
-        narrow, wide = _spelt(from_words, row, length), _spelt(from_ids, row, length)
-        assert torch.equal(wide[:, : narrow.shape[1]], narrow)
-        assert (wide[:, narrow.shape[1] :] == ByteAlphabet.PADDING).all()
+def test_index_words_returns_the_characters_of_each_word(sentences: list[list[str]]) -> None:
+    indexed = index_words(ids_of(sentences), boundaries=BOUNDARIES)
+    assert indexed.lengths.tolist() == [len(sentence) for sentence in sentences]
+    expected = INDEXER.index([word for sentence in sentences for word in sentence], trimmed=False).character_ids
+    assert expected is not None
+    assert np.array_equal(indexed.characters[indexed.numbers], expected)
+    assert np.array_equal(indexed.characters[:2], BOUNDARIES)
 
 
-def test_a_word_that_stands_twice_is_encoded_once() -> None:
-    batch = batch_of_ids(batch_to_ids([["a", "b", "a"], ["b"]]), boundaries=_boundaries())
-    assert batch.inputs.character_ids is not None
-    assert len(batch.inputs.character_ids) == 4  # two words, two boundaries
+def test_index_words_returns_each_distinct_word_once() -> None:
+    indexed = index_words(ids_of([["a", "b", "a"], ["b"]]), boundaries=BOUNDARIES)
+    assert len(indexed.characters) == 4  # two words and two boundaries
+    assert len(set(indexed.numbers.tolist())) == 2
 
 
-def test_word_ids_are_counted_once_each() -> None:
-    batch, distinct = batch_of_words(torch.tensor([[7, 3, 0], [7, 7, 9]]))
+def test_distinct_words_marks_ids_of_0_inside_a_word() -> None:
+    characters, rows = distinct_words(np.array([[5, 0, 7], [5, 0, 7]]))
+    assert characters.tolist() == [[4, NO_CHARACTER, 6]]
+    assert rows.tolist() == [0, 0]
+
+
+def test_add_boundaries_surrounds_each_sentence() -> None:
+    ids, mask = add_boundaries(ids_of([["a", "b"], []]), boundaries=BOUNDARIES)
+    begin, end = (BOUNDARIES + 1).tolist()
+    a, b = ids_of([["a", "b"]])[0].tolist()
+    assert ids.tolist() == [[begin, a, b, end], [begin, end, [0] * 50, [0] * 50]]
+    assert mask.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+def test_index_word_ids_returns_each_distinct_id_once() -> None:
+    indexed, distinct = index_word_ids(np.array([[7, 3, 0], [7, 7, 9]]))
     assert distinct.tolist() == [3, 7, 9]
-    assert batch.word_indices[batch.unsorted_indices].tolist() == [[0, 3, 2, 1, 0], [0, 3, 3, 4, 1]]
+    assert indexed.numbers.tolist() == [3, 2, 3, 3, 4]
+    assert indexed.lengths.tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(
-    ("ids", "complaint"),
+    ("ids", "message"),
     [
-        (torch.zeros(2, 3, 12, dtype=torch.int64), r"shape \(2, 3, 12\).* reads \(sentences, words, 50\)"),
-        (torch.zeros(3, 50, dtype=torch.int64), r"shape \(3, 50\)"),
-        (torch.full((1, 1, 50), 262), "from 0 to 261"),
-        (torch.full((1, 1, 50), -1), "from 0 to 261"),
-        (torch.zeros(1, 1, 50), "whole numbers"),
-        (batch_to_ids([["a", "b"]]) * torch.tensor([[[0], [1]]]), "padding stands before or between words"),
+        (np.zeros((2, 3, 12), dtype=np.int64), r"shape \(2, 3, 12\).* reads \(sentences, words, 50\)"),
+        (np.zeros((3, 50), dtype=np.int64), r"shape \(3, 50\)"),
+        (np.full((1, 1, 50), 262), "from 0 to 261"),
+        (np.full((1, 1, 50), -1), "from 0 to 261"),
+        (np.zeros((1, 1, 50)), "whole numbers"),
+        (np.zeros((1, 1, 50), dtype=bool), "whole numbers"),
+        (ids_of([["a", "b"]]) * np.array([[[0], [1]]]), "padding is before or between words"),
     ],
 )
-def test_wrong_ids_are_told_apart(ids: torch.Tensor, complaint: str) -> None:
-    with pytest.raises(InputError, match=complaint):
-        batch_of_ids(ids, boundaries=_boundaries())
-
-
-def _boundaries() -> torch.Tensor:
-    return BOUNDARIES
-
-
-def _spelt(batch: Batch, row: int, length: int) -> torch.Tensor:
-    assert batch.inputs.character_ids is not None
-    return batch.inputs.character_ids[batch.word_indices[row, :length]]
+def test_index_words_rejects_wrong_ids(ids: NDArray[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        index_words(ids, boundaries=BOUNDARIES)

@@ -15,14 +15,14 @@ SENTENCES = [["I", "took", "a", "bow"], ["Me", "too"]]
 
 @pytest.fixture(scope="module")
 def tagger(fixtures: Path) -> dict[str, torch.Tensor]:
-    """A tagger that AllenNLP trained on the model of the fixtures, with a mix of its own."""
+    """A tagger that AllenNLP trained on the model of the fixtures, with a trained mix."""
     path = fixtures / "allennlp" / "simple_tagger_best.th"
     stored: dict[str, torch.Tensor] = torch.load(path, weights_only=True)
     return stored
 
 
 class Tagger(nn.Module):
-    """As much of the tagger as holds the embedder, under the same names."""
+    """The part of the tagger that contains the embedder, under the same names."""
 
     def __init__(self, pair: Any) -> None:
         super().__init__()
@@ -32,14 +32,14 @@ class Tagger(nn.Module):
                 parameter.zero_()
 
 
-def test_a_model_that_holds_an_embedder_loads_what_allennlp_saved(
+def test_model_with_token_embedder_loads_state_dict_of_allennlp(
     tagger: dict[str, torch.Tensor], allennlp_pair: Any
 ) -> None:
-    # A copy, because hooks have been known to stay with the original.
+    # A copy: hooks must be copied with the module.
     ours = copy.deepcopy(Tagger(allennlp_pair))
     missing, unexpected = ours.load_state_dict(tagger, strict=False)
     assert missing == []
-    assert not any("elmo" in name for name in unexpected)  # the tagger's own layers are not here
+    assert not any("elmo" in name for name in unexpected)  # this module lacks the other layers of the tagger
     expected = Elmo(*allennlp_pair, 1).eval()
     expected.scalar_mix_0.gamma.data = tagger[f"{PREFIX}_elmo.scalar_mix_0.gamma"]
     for k, scalar in enumerate(expected.scalar_mix_0.scalar_parameters):
@@ -48,7 +48,7 @@ def test_a_model_that_holds_an_embedder_loads_what_allennlp_saved(
     torch.testing.assert_close(vectors, expected(batch_to_ids(SENTENCES))["elmo_representations"][0], rtol=0, atol=5e-6)
 
 
-def test_an_elmo_alone_loads_its_part_strictly(tagger: dict[str, torch.Tensor], allennlp_pair: Any) -> None:
+def test_elmo_loads_its_part_of_state_dict_strictly(tagger: dict[str, torch.Tensor], allennlp_pair: Any) -> None:
     prefix = f"{PREFIX}_elmo."
     own = {name.removeprefix(prefix): tensor for name, tensor in tagger.items() if name.startswith(prefix)}
     before = list(own)
@@ -56,7 +56,7 @@ def test_an_elmo_alone_loads_its_part_strictly(tagger: dict[str, torch.Tensor], 
     assert list(own) == before
 
 
-def test_what_is_saved_is_loaded_again(tiny_pair: Any) -> None:
+def test_elmo_loads_its_own_state_dict(tiny_pair: Any) -> None:
     trained, fresh = (Elmo(*tiny_pair, 2, vocab_to_cache=["@@PADDING@@", "a"]).eval() for _ in range(2))
     with torch.no_grad():
         for parameter in trained.parameters():
@@ -66,14 +66,14 @@ def test_what_is_saved_is_loaded_again(tiny_pair: Any) -> None:
     assert torch.equal(fresh(ids)["elmo_representations"][1], trained(ids)["elmo_representations"][1])
 
 
-def test_the_carried_state_is_not_saved(tiny_pair: Any) -> None:
+def test_state_dict_does_not_contain_carried_state(tiny_pair: Any) -> None:
     elmo = Elmo(*tiny_pair, 1)
     names = set(elmo.state_dict())
     elmo(batch_to_ids(SENTENCES))
     assert set(elmo.state_dict()) == names
 
 
-def test_a_state_dict_of_another_model_is_refused_by_the_name_of_what_does_not_fit(
+def test_state_dict_of_another_model_is_rejected_by_name(
     tagger: dict[str, torch.Tensor], allennlp_pair: Any, tiny_pair: Any
 ) -> None:
     with pytest.raises(FormatError, match=r"_elmo_lstm.*_char_embedding_weights has shape \(262, 4\)"):

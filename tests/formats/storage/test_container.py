@@ -9,7 +9,11 @@ import pytest
 import torch
 
 from elmore.errors import ElmoreError, FormatError, NotFound
+from elmore.formats.storage import archives
+from elmore.formats.storage.archives import TarContainer
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
+
+actually_opened = archives._opened
 
 CONTENT = {"options.json": b"{}", "weights.hdf5": b"\x89HDF" + bytes(range(256)), "vocabulary/tokens.txt": b"a\nb\n"}
 
@@ -60,6 +64,42 @@ def test_the_same_files_come_out_of_every_packing(tmp_path: Path, pack: Pack) ->
         with container.open(name) as file:
             file.seek(2)
             assert file.read() == content[2:]
+
+
+@pytest.mark.parametrize("compression", ["gz", "xz", "bz2"])
+def test_small_files_of_a_tar_archive_are_read_with_its_list(
+    tmp_path: Path, compression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compressed tar archive is decompressed from its start for each file that is read later."""
+    files = {**CONTENT, "empty.txt": b"", "large.bin": bytes(range(256)) * 5000, "last.json": b"[]"}
+    path = as_tar(tmp_path, files, compression=compression)
+    opened = []
+    monkeypatch.setattr(archives, "_opened", lambda path: opened.append(path) or actually_opened(path))
+    container = open_container(path)
+    passes = len(opened)
+    for name in CONTENT.keys() | {"empty.txt", "last.json"}:
+        assert container.read(name) == files[name]
+    assert len(opened) == passes
+    assert container.read("large.bin") == files["large.bin"]
+    assert len(opened) == passes + 1
+
+
+def test_small_files_of_a_tar_archive_take_a_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "_MAX_CACHED_BYTES", 25)
+    files = {str(number): bytes([number]) * 10 for number in range(4)}
+    container = open_container(as_tar(tmp_path, files))
+    assert isinstance(container, TarContainer)
+    assert [member.content is not None for member in container.members.values()] == [True, True, False, False]
+    assert {name: container.read(name) for name in container.names()} == files
+
+
+def test_the_last_of_two_members_with_one_name_counts(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "model.tar", "w") as archive:
+        for content in (b"first", b"second"):
+            member = tarfile.TarInfo("options.json")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    assert open_container(tmp_path / "model.tar").read("options.json") == b"second"
 
 
 @every_packing

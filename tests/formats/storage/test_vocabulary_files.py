@@ -47,6 +47,7 @@ def test_where_it_is_not_needed_it_may_be_absent_or_in_doubt(tmp_path: Path) -> 
     [
         (b"a\n\xff\n", "not UTF-8 at byte 2"),
         (b"\x1f\x8b junk", "damaged"),
+        (b"\xef\xbb\xbfa\xff\n", "not UTF-8 at byte 4"),
         (gzip.compress(b"a\n" * 99)[:-9], "damaged"),
     ],
 )
@@ -60,6 +61,12 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
     words = Vocabulary(["<S>", "naïve", "", "twice", "twice", "in\u2028side", ""])
     (tmp_path / "vocab.txt").write_bytes(vocabulary_content(words))
     assert find_vocabulary(folder(tmp_path), needed=True) == words
+
+
+def test_a_first_word_that_looks_like_a_byte_order_mark_is_refused() -> None:
+    with pytest.raises(CannotExpress, match=r"vocab\.txt cannot hold"):
+        vocabulary_content(Vocabulary(["\ufeffa", "b"]))
+    assert vocabulary_content(Vocabulary(["b", "\ufeffa"])) == "b\n\ufeffa\n".encode()
 
 
 @pytest.mark.parametrize("word", [" blank", "tab\t", "two\nlines", "!!!MAXTERMID", "\u3000", "\ud800"])

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from elmore.kernels.highway_recurrence import reference_recurrence
 from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
+from elmore.tasks.blocks.highway_recurrence import reference_recurrence
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from elmore.kernels.gru_recurrence import PackedSteps, fused_recurrence
 from elmore.tasks.blocks import sequence_encoder
+from elmore.tasks.blocks.gru_recurrence import PackedSteps, fused_recurrence
 from elmore.tasks.blocks.sequence_encoder import BiGru, BiLstm, packing_of
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds

@@ -1,3 +1,4 @@
+import gc
 import json
 import os
 import signal
@@ -249,8 +250,20 @@ def test_an_ensemble_of_models_that_were_not_kept_is_left_out_with_a_word(data, 
 def test_two_comparisons_do_not_work_in_one_folder(data, tmp_path):
     first = small_compare(data, tmp_path)
     next(first)
-    with pytest.raises(InputError, match="another process is at work"):
+    with pytest.raises(InputError, match="another comparison uses this folder"):
         list(small_compare(data, tmp_path))
+
+
+def test_compare_in_one_process_frees_its_runs_when_it_is_dropped(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("elmore.tasks.comparison.cell_run.SECONDS_TO_END", 0)
+    gc.disable()  # the folders are free before any collection
+    try:
+        for event in small_compare(data, tmp_path):
+            if isinstance(event, CellEvaluated):
+                break
+        assert list(small_compare(data, tmp_path))[-1].failed == 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", ["table.md", "results.jsonl", "mixes.png"])

@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+import torch
 from filelock import FileLock
 
 from elmore.tasks.comparison.processes import JobEnded, JobEvent, JobFailed, JobWarned, run_jobs
@@ -27,6 +28,22 @@ def test_jobs_run_in_processes_of_their_own_and_what_goes_wrong_in_one_does_not_
     assert of(1, events)[:2] == [1, JobWarned("look out")]
     assert of(1, events)[-1].error == "the file is empty"
     assert of(2, events)[-1].error.startswith("its process died (exit code 9)")
+
+
+@pytest.mark.parametrize(("at_once", "number", "threads"), [(2, 2, 2), (3, 4, 1), (9, 2, 2), (1, 1, 4)])
+def test_run_jobs_divides_threads_among_processes(at_once, number, threads):
+    torch.set_num_threads(4)
+    try:
+        events = list(run_jobs([Count(1)] * number, at_once=at_once))
+    finally:
+        torch.set_num_threads(1)
+    assert {event.event[2] for event in events if isinstance(event.event, tuple) and event.event} == {threads}
+
+
+def test_run_jobs_starts_no_more_processes_than_system_allows(monkeypatch):
+    monkeypatch.setattr("elmore.tasks.comparison.processes.MOST_PROCESSES", 1)
+    events = list(run_jobs([Count(2), Count(2)], at_once=100))
+    assert [event.number for event in events] == [0] * 4 + [1] * 4
 
 
 def test_warnings_of_threads_do_not_run_into_other_events():

@@ -1,48 +1,53 @@
-"""Character ids as AllenNLP counts them: a byte or mark plus one, so that zeros can say that there is no word.
+"""Character ids as AllenNLP numbers them: an id of Elmore plus one, so that zeros mark positions without a word.
 
-B sentences, n words, M characters a word.
+B sentences, n positions for words, K words of all sentences, W distinct words, M characters of a word.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+import numpy as np
+from numpy.typing import NDArray
 
-from elmore.errors import InputError
-from elmore.text.batch import Batch
-from elmore.text.spelling import ByteAlphabet, WordInputs
+from elmore.errors import InputError, requires_torch
+from elmore.text.word_ids import ByteAlphabet
 
-WIDTH = 50  # of a word; AllenNLP knows no other
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Ids = NDArray[np.int64]
+
+WIDTH = 50  # characters of a word; AllenNLP supports no other width
 LARGEST_ID = 261
-NO_CHARACTER = 261  # to the network, one more than the last it knows; an id of 0 inside a word
+NO_CHARACTER = 261  # Elmore's id for an id of 0 inside a word: one more than the last row of the character table
 
 
-def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
-    """Spell tokenised sentences: (B, n, 50), zeros beyond a sentence's end, no boundaries.
+def batch_to_ids(batch: Iterable[Sequence[str]]) -> "Tensor":
+    """Character ids (B, n, 50) of tokenized sentences, without boundaries; zeros follow the end of a sentence.
 
     >>> batch_to_ids([["I", "see"], ["hi"]])[..., :5].tolist()
     [[[259, 74, 260, 261, 261], [259, 116, 102, 102, 260]], [[259, 105, 106, 260, 261], [0, 0, 0, 0, 0]]]
     """
     sentences = tokenized(batch)
+    with requires_torch("batch_to_ids"):
+        import torch
     alphabet = ByteAlphabet(WIDTH)
-    ids = torch.zeros(len(sentences), max(map(len, sentences), default=0), WIDTH, dtype=torch.int64)
+    ids = np.zeros((len(sentences), max(map(len, sentences), default=0), WIDTH), dtype=np.int64)
     for row, words in zip(ids, sentences, strict=True):
-        row[: len(words)] = alphabet.spell(words) + 1
-    return ids
+        row[: len(words)] = alphabet.index(words) + 1
+    return torch.from_numpy(ids)
 
 
 def tokenized(batch: Iterable[Sequence[str]]) -> list[list[str]]:
-    """The sentences as lists of words; a string where a list should be is an error, not a list of letters."""
+    """The sentences as lists of words; InputError for a string in place of a list."""
     if isinstance(batch, str):
-        raise InputError(f"a batch is a list of sentences, each a list of words; given was the string {batch[:40]!r}")
+        raise InputError(f"a batch is a list of sentences, each a list of words; it is the string {batch[:40]!r}")
     sentences = []
     for number, sentence in enumerate(batch):
         if isinstance(sentence, str):
             raise InputError(
-                f"sentence {number} is the string {sentence[:40]!r}; cut it into a list of words, "
-                "with .split() where blanks divide them, with list() where each letter is one"
+                f"sentence {number} is the string {sentence[:40]!r}; pass a list of words: "
+                "sentence.split() if spaces separate the words, list(sentence) if each letter is a word"
             )
         words = list(sentence)
         for position, word in enumerate(words):
@@ -52,62 +57,59 @@ def tokenized(batch: Iterable[Sequence[str]]) -> list[list[str]]:
     return sentences
 
 
-def batch_of_ids(ids: Tensor, *, boundaries: Tensor) -> Batch:
-    """What the network reads, from ids (B, n, M); `boundaries` (2, M) spell the begin and the end of a sentence."""
+class IndexedWords(NamedTuple):
+    """A batch of character ids as the network reads it: each distinct word once."""
+
+    characters: Ids  # (W, M) of the two boundaries, then of the distinct words, as Elmore numbers characters
+    numbers: Ids  # (K,) the row of each word in `characters`
+    lengths: Ids  # (B,) words of each sentence
+
+
+def index_words(ids: NDArray[np.integer], *, boundaries: Ids) -> IndexedWords:
+    """The distinct words of ids (B, n, M); `boundaries` (2, M) are the characters of the two boundary words."""
     mask = _mask(ids, width=boundaries.shape[1])
     words, numbers = distinct_words(ids[mask])
-    return _arranged(WordInputs(torch.cat([boundaries, words]), None), numbers, mask)
+    return IndexedWords(np.concatenate([boundaries, words]), numbers + 2, _lengths(mask))
 
 
-def add_boundaries(ids: Tensor, *, boundaries: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (B, n + 2, M) with the boundaries (2, M) put around each sentence of ids (B, n, M), and their mask."""
+def add_boundaries(ids: NDArray[np.integer], *, boundaries: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+    """Ids (B, n + 2, M) with the boundaries (2, M) around each sentence of ids (B, n, M), and their mask."""
     mask = _mask(ids, width=boundaries.shape[1])
-    lengths = _lengths(mask)
     begin, end = boundaries + 1
-    around = pad(ids, (0, 0, 1, 1))
+    around = np.pad(ids, ((0, 0), (1, 1), (0, 0)))
     around[:, 0] = begin
-    around[torch.arange(len(ids), device=ids.device), lengths + 1] = end
-    return around, (around > 0).any(dim=-1)
+    around[np.arange(len(ids)), _lengths(mask) + 1] = end
+    return around, np.asarray(np.any(around > 0, axis=-1))
 
 
-def distinct_words(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Of word ids (N, M) the distinct rows (W, M) as the network counts characters, and the row (N,) of each word."""
-    words, rows = torch.unique(ids, dim=0, return_inverse=True)
-    return torch.where(words > 0, words - 1, NO_CHARACTER), rows
+def distinct_words(ids: NDArray[np.integer]) -> tuple[Ids, Ids]:
+    """The distinct rows (W, M) of word ids (N, M), as Elmore numbers characters, and the row (N,) of each word."""
+    words, rows = np.unique(ids, axis=0, return_inverse=True)
+    return np.where(words > 0, words - 1, NO_CHARACTER).astype(np.int64), rows.reshape(-1)
 
 
-def batch_of_words(word_ids: Tensor) -> tuple[Batch, Tensor]:
-    """Sentences from word ids (B, n), where 0 is padding: a batch without inputs, and its distinct word ids.
-
-    The batch counts its words in the order of the distinct ids, after the two boundaries.
-    """
+def index_word_ids(word_ids: NDArray[np.integer]) -> tuple[IndexedWords, Ids]:
+    """Sentences from word ids (B, n), 0 for padding; and the distinct word ids, whose numbers start at 2."""
     mask = word_ids > 0
-    distinct, numbers = torch.unique(word_ids[mask], return_inverse=True)
-    return _arranged(WordInputs(None, None), numbers, mask), distinct
+    distinct, numbers = np.unique(word_ids[mask], return_inverse=True)
+    return IndexedWords(np.empty((0, 0), np.int64), numbers + 2, _lengths(mask)), distinct
 
 
-def _mask(ids: Tensor, *, width: int) -> Tensor:
+def _mask(ids: NDArray[np.integer], *, width: int) -> NDArray[np.bool_]:
     """(B, n) true where there is a word."""
-    if ids.dim() != 3 or ids.shape[-1] != width:
-        advice = "as batch_to_ids makes them" if width == WIDTH else "so read it with elmore.Elmo or an ElmoEmbedder"
+    if ids.ndim != 3 or ids.shape[-1] != width:
+        advice = "as batch_to_ids makes them" if width == WIDTH else "which only elmore.Elmo and ElmoEmbedder can read"
         raise InputError(
             f"character ids have the shape {tuple(ids.shape)}; this model reads (sentences, words, {width}), {advice}"
         )
-    if ids.is_floating_point() or ((ids < 0) | (ids > LARGEST_ID)).any():
+    if not np.issubdtype(ids.dtype, np.integer) or ((ids < 0) | (ids > LARGEST_ID)).any():
         raise InputError(f"character ids must be whole numbers from 0 to {LARGEST_ID}, as batch_to_ids makes them")
-    return (ids > 0).any(dim=-1)
+    return np.asarray(np.any(ids > 0, axis=-1))
 
 
-def _lengths(mask: Tensor) -> Tensor:
-    """(B,) how many words each sentence has, by its mask (B, n)."""
-    lengths = mask.sum(dim=1)
-    if (mask != (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None])).any():
-        raise InputError("padding stands before or between words; it must follow the last word of a sentence")
-    return lengths
-
-
-def _arranged(inputs: WordInputs, numbers: Tensor, mask: Tensor) -> Batch:
-    """Put the boundaries, numbered 0 and 1, around the words (numbered from 0) of each row of the mask (B, n)."""
-    words = iter((numbers + 2).tolist())
-    rows = [[0, *islice(words, length), 1] for length in _lengths(mask).tolist()]
-    return Batch.of_rows(rows, inputs).to(mask.device)
+def _lengths(mask: NDArray[np.bool_]) -> Ids:
+    """(B,) the number of words of each sentence, from the mask (B, n)."""
+    lengths = mask.sum(axis=1)
+    if (mask != (np.arange(mask.shape[1]) < lengths[:, None])).any():
+        raise InputError("padding is before or between words; it must follow the last word of a sentence")
+    return np.asarray(lengths, dtype=np.int64)

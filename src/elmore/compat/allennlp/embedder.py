@@ -1,21 +1,41 @@
-"""ElmoEmbedder: tokenised sentences in, arrays of vectors or a file of them out."""
+"""ElmoEmbedder: tokenized sentences in, arrays of vectors or a file of vectors out. Inference without torch.
+
+B sentences, n positions for words, K words of all sentences, P vector size, D cells, dim = directions * P.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from elmore.atomic_files import atomic_write
-from elmore.compat.allennlp.bilm import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE, ElmoBiLm
-from elmore.compat.allennlp.character_ids import tokenized
-from elmore.embedding.sinks.allennlp import SentenceStorage, write_lines
-from elmore.errors import InputError, shortened
+from elmore.compat.allennlp.character_ids import NO_CHARACTER, index_words, tokenized
+from elmore.compat.allennlp.model_files import (
+    DEFAULT_OPTIONS_FILE,
+    DEFAULT_WEIGHT_FILE,
+    CharacterModel,
+    load_character_model,
+)
+from elmore.config import ModelConfig
+from elmore.engine import open_engine
+from elmore.engine.devices import resolve_device
+from elmore.engine.engine import EngineLayers
+from elmore.engine.rows import PackedRows
+from elmore.engine.state import State
+from elmore.engine.word_store import NumberedWords, WordStore
+from elmore.errors import InputError, requires_torch, shortened
+from elmore.files.atomic_files import atomic_write
 from elmore.progress import progress_bar
-from elmore.text.batch import Batch
+from elmore.text.word_ids import WordIds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from elmore.embedding.vector_files.allennlp import SentenceStorage
 
 DEFAULT_BATCH_SIZE = 64
 
@@ -23,10 +43,14 @@ Vectors = NDArray[np.float32]  # (layers, words, dim)
 
 
 class ElmoEmbedder:
-    """AllenNLP's `ElmoEmbedder`, as it was up to 0.9.
+    """AllenNLP's `ElmoEmbedder`, as it was up to version 0.9.
 
-    It remembers its state from call to call, as AllenNLP's does: the same sentence has other vectors the second time,
-    and the size of the batches counts. `elmo_bilm.reset_states()` forgets it; `elmore.Embedder` never remembers.
+    Like AllenNLP's, it carries its state from call to call: the same sentence has other vectors in the second call, and
+    the size of the batches changes the vectors. `elmo_bilm.reset_states()` resets the state. `elmore.Embedder` carries
+    no state.
+
+    One object belongs to one thread: each call changes the state. Threads that need vectors at the same time create an
+    object each, or share an `elmore.Embedder`.
     """
 
     def __init__(
@@ -36,9 +60,8 @@ class ElmoEmbedder:
         cuda_device: int = -1,
     ) -> None:
         self.cuda_device = cuda_device
-        self.elmo_bilm = ElmoBiLm(options_file, weight_file)
-        if cuda_device >= 0:
-            self.elmo_bilm.cuda(cuda_device)
+        device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
+        self.elmo_bilm = StatefulBiLm(options_file, weight_file, device=device)
 
     def embed_sentence(self, sentence: Sequence[str]) -> Vectors:
         """The vectors (layers, words, dim) of one sentence."""
@@ -48,29 +71,36 @@ class ElmoEmbedder:
         """The vectors (layers, words, dim) of each sentence of a batch."""
         sentences = tokenized(batch)
         if not any(sentences):
-            # As AllenNLP has it: no word is read, and nothing remembered.
-            empty = np.zeros((self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()), dtype=np.float32)
-            return [empty.copy() for _ in sentences]
-        embeddings, _ = self.batch_to_embeddings(sentences)
-        arrays = embeddings.detach().cpu().numpy()
-        # Copies, so that one kept sentence does not keep its whole batch in memory.
-        return [array[:, : len(words)].copy() for array, words in zip(arrays, sentences, strict=True)]
+            # As in AllenNLP: nothing is computed, and the state does not change.
+            shape = self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()
+            return [np.zeros(shape, dtype=np.float32) for _ in sentences]
+        vectors = self.elmo_bilm.encode(sentences)
+        ends = np.cumsum([len(words) for words in sentences])
+        # Copies: a sentence that the caller keeps must not keep its batch in memory.
+        return [part.copy() for part in np.split(vectors, ends[:-1], axis=1)]
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[Vectors]:
-        """The vectors (layers, words, dim) of each sentence of a stream, read in batches as they come."""
+        """The vectors (layers, words, dim) of each sentence of a stream, which is read in batches on demand."""
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
         stream = iter(sentences)
         while batch := list(islice(stream, batch_size)):
             yield from self.embed_batch(batch)
 
-    def batch_to_embeddings(self, batch: Iterable[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """All layers (sentences, layers, words, dim) of a batch, zero beyond a sentence's end, and its boolean mask."""
-        words = Batch.of(tokenized(batch), self.elmo_bilm.speller)
-        layers = self.elmo_bilm.read(words.to(self.elmo_bilm.device))
-        return layers.stack().transpose(0, 1), layers.mask()
+    def batch_to_embeddings(self, batch: Iterable[Sequence[str]]) -> tuple["Tensor", "Tensor"]:
+        """All layers of a batch as a tensor (B, layers, n, dim), zero beyond a sentence's end, and its mask (B, n).
+
+        The result is a torch tensor, as in AllenNLP, so this method needs torch.
+        """
+        with requires_torch("ElmoEmbedder.batch_to_embeddings"):
+            import torch  # noqa: F401  # checked before the state changes
+        sentences = tokenized(batch)
+        layers = self.elmo_bilm.run_words(sentences)
+        lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        vectors, mask = _padded(layers.stack(range(len(layers))), lengths)
+        return vectors.transpose(0, 1), mask
 
     def embed_file(
         self,
@@ -81,17 +111,20 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Embed an open text file of one tokenised sentence a line, and write the HDF5 file of `allennlp elmo`.
+        """Embed an open text file with one tokenized sentence per line; write the HDF5 file of `allennlp elmo`.
 
-        Datasets are named by line numbers from 0, or with `use_sentence_keys` by the lines themselves; unless
-        `forget_sentences`, the dataset `sentence_to_index` leads from a line to its number.
+        Datasets are named by line numbers from 0, or with `use_sentence_keys` by the lines themselves. The dataset
+        `sentence_to_index` maps lines to numbers; `forget_sentences` omits it.
         """
         if output_format not in _OUTPUT_FORMATS:
             raise InputError(f"output_format is {output_format!r}; it must be one of {', '.join(_OUTPUT_FORMATS)}")
         choose = _OUTPUT_FORMATS[output_format]
         lines = _sentence_lines(input_file)
         if use_sentence_keys and (repeated := [line for line, count in Counter(lines).items() if count > 1]):
-            raise InputError(f"a sentence that stands there twice cannot be a key: {repeated[0][:80]!r}")
+            raise InputError(f"use_sentence_keys needs distinct lines; this line occurs twice: {repeated[0][:80]!r}")
+        # Imported here: h5py is needed for this method only, and takes a while to load.
+        from elmore.embedding.vector_files.allennlp import write_lines
+
         with atomic_write(output_file_path) as unfinished, progress_bar("embedding", total=len(lines)) as progress:
 
             def embedded() -> Iterator[tuple[int, str, NDArray[np.float32]]]:
@@ -100,8 +133,166 @@ class ElmoEmbedder:
                     yield number, line, choose(vectors)
                     progress.advance(sentences=1, tokens=vectors.shape[1])
 
-            kept: SentenceStorage = "keys" if use_sentence_keys else "forget" if forget_sentences else "index"
-            write_lines(embedded(), unfinished, sentences=kept)
+            storage: SentenceStorage = "keys" if use_sentence_keys else "forget" if forget_sentences else "index"
+            write_lines(embedded(), unfinished, storage=storage)
+
+
+class StatefulBiLm:
+    """The biLM of an `ElmoEmbedder`. An engine runs it, and it carries its state from call to call.
+
+    It has the methods of AllenNLP's `_ElmoBiLm` that do not concern training. It has no parameters; for a torch module
+    use `_ElmoBiLm`. Like the embedder, one object belongs to one thread.
+    """
+
+    def __init__(self, options_file: str | Path | None, weight_file: str | Path | None, *, device: str = "cpu") -> None:
+        self._load = partial(load_character_model, options_file, weight_file)
+        self._open(self._load(), device)
+        self._elmo_lstm = CarriedState(self.config)
+
+    def _open(self, loaded: CharacterModel, device: object) -> None:
+        engine = open_engine(loaded.model.checkpoint, device=device)
+        # From here on nothing fails: a failed move leaves the object as it was.
+        self.config = loaded.model.config
+        self._engine = engine
+        self._store = WordStore(engine, loaded.model.word_indexer)
+        self._boundaries = loaded.boundaries
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"ElmoEmbedder.elmo_bilm runs without torch and has no {name!r}; "
+            "the torch module is elmore.compat.allennlp._ElmoBiLm(options_file, weight_file)"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The files and the carried state; a copy loads the files again."""
+        return {"load": self._load, "device": self.device, "elmo_lstm": self._elmo_lstm}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._load = state["load"]
+        self._open(self._load(), state["device"])
+        self._elmo_lstm = state["elmo_lstm"]
+
+    @property
+    def num_layers(self) -> int:
+        """The number of layers, including the context-free one."""
+        return self.config.num_layers
+
+    @property
+    def device(self) -> str:
+        """The device of the engine, such as "cpu" or "cuda:0"."""
+        return self._engine.device
+
+    def get_output_dim(self) -> int:
+        return self.config.dim
+
+    def reset_states(self, mask: Any = None) -> None:
+        """Reset the carried state to zeros: of all rows, or of the rows where a boolean mask (rows,) is true."""
+        self._elmo_lstm.reset_states(mask)
+
+    def to(self, device: object) -> Self:
+        """Move to another device; the carried state stays."""
+        if resolve_device(device) != self.device:
+            self._open(self._load(), device)
+        return self
+
+    def cuda(self, device: object = None) -> Self:
+        """Move to a GPU, given by its number or its name."""
+        return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+
+    def cpu(self) -> Self:
+        return self.to("cpu")
+
+    def eval(self) -> Self:
+        """No change: there is no dropout inside, in training or not."""
+        return self
+
+    def train(self, mode: bool = True) -> Self:  # noqa: ARG002 (AllenNLP's signature)
+        """No change, see `eval`."""
+        return self
+
+    def __call__(self, inputs: "Tensor", word_inputs: object = None) -> dict[str, Any]:  # noqa: ARG002
+        """Run character ids (B, n, 50), as AllenNLP's `_ElmoBiLm` does.
+
+        Returns `activations`, a tensor (B, n + 2, dim) for each layer, and `mask`, a boolean tensor (B, n + 2). As in
+        AllenNLP, `word_inputs` have no effect without a cached vocabulary.
+        """
+        words = index_words(inputs.detach().cpu().numpy(), boundaries=self._boundaries)
+        if (words.characters == NO_CHARACTER).any():
+            raise InputError("a word has an id of 0 between its character ids; run such ids through _ElmoBiLm")
+        vectors = self._engine.encode_words(WordIds(words.characters, None))
+        layers = self._run(NumberedWords(words.numbers, vectors, (0, 1)), words.lengths, boundaries=True)
+        width = inputs.shape[1] + 2
+        padded = [_padded(layers.layer(number), words.lengths + 2, width) for number in range(len(layers))]
+        return {"activations": [layer for layer, _ in padded], "mask": padded[0][1]}
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> Vectors:
+        """(layers, K, dim) all layers of the words of a batch, one sentence after another."""
+        layers = self.run_words(sentences)
+        vectors: Vectors = self._engine.fetch(layers.stack(range(len(layers))))()
+        return vectors
+
+    def run_words(self, sentences: Sequence[Sequence[str]]) -> EngineLayers:
+        """The layers of a batch of tokenized sentences."""
+        lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        return self._run(self._store.number(list(chain.from_iterable(sentences))), lengths)
+
+    def _run(self, words: NumberedWords, lengths: NDArray[np.int64], *, boundaries: bool = False) -> EngineLayers:
+        if not len(lengths):
+            raise InputError("the batch contains no sentence")
+        rows = PackedRows.one_per_row(words.numbers, lengths, boundaries=words.boundaries)
+        row_of = rows.packing.rows
+        before = self._elmo_lstm.start(len(lengths)).select(np.argsort(row_of))
+        layers, after = self._engine.run(words.table, rows, before, boundaries=boundaries)
+        self._elmo_lstm.update(after.select(row_of))
+        return layers
+
+
+class CarriedState:
+    """The state of each row of a batch, from call to call.
+
+    Row r of a call starts where row r of the previous call ended. Rows that a smaller batch does not use keep their
+    state; additional rows of a larger batch start from zeros. With `stateful = False` each call starts from zeros.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.stateful = True
+        self._zeros = State.zeros(config, rows=0)
+        self._states: State | None = None
+
+    def start(self, rows: int) -> State:
+        """The state of the first rows."""
+        carried = self._states if self.stateful else None
+        return (self._zeros if carried is None else carried).first(rows)
+
+    def update(self, after: State) -> None:
+        """Store the state of the first rows."""
+        if self.stateful:
+            self._states = after if self._states is None else self._states.updated(after)
+
+    def reset_states(self, mask: Any = None) -> None:
+        """Reset all rows, or those where a boolean mask (rows,) is true."""
+        if mask is None or self._states is None:
+            self._states = None
+            return
+        reset = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask).astype(bool)
+        if reset.shape != (self._states.rows,):
+            raise InputError(f"the mask has shape {reset.shape}; {self._states.rows} rows have a state")
+        unchanged = ~reset[:, None]
+        self._states = State(self._states.h * unchanged, self._states.c * unchanged)
+
+
+def _padded(packed: Any, lengths: NDArray[np.int64], width: int | None = None) -> tuple["Tensor", "Tensor"]:
+    """Vectors (..., K, dim) of the engine as a tensor (..., B, n, dim), zero beyond a sentence's end, and its mask."""
+    import torch
+
+    from elmore.nn.devices import as_tensor
+
+    vectors = as_tensor(packed)
+    width = int(lengths.max()) if width is None else width
+    mask = (torch.arange(width) < torch.from_numpy(lengths)[:, None]).to(vectors.device)
+    padded = vectors.new_zeros(*vectors.shape[:-2], *mask.shape, vectors.shape[-1])
+    padded[..., mask, :] = vectors
+    return padded, mask
 
 
 _OUTPUT_FORMATS: Mapping[str, Callable[[Vectors], NDArray[np.float32]]] = {
@@ -113,12 +304,12 @@ _OUTPUT_FORMATS: Mapping[str, Callable[[Vectors], NDArray[np.float32]]] = {
 
 def _sentence_lines(file: Iterable[str]) -> list[str]:
     if isinstance(file, str | Path):
-        raise InputError(f"embed_file takes an open file, not the path {file}; give it open(path, encoding='utf-8')")
+        raise InputError(f"embed_file takes an open file, not the path {file}; pass open(path, encoding='utf-8')")
     lines = []
     for line in file:
         if not isinstance(line, str):
-            raise InputError("the file gives bytes; open it as text: open(path, encoding='utf-8')")
+            raise InputError("the file returns bytes; open it as text: open(path, encoding='utf-8')")
         lines.append(line.strip())
     if blank := [str(number) for number, line in enumerate(lines) if not line]:
-        raise InputError(f"blank lines cannot be embedded, and these, counted from 0, are: {shortened(blank)}")
+        raise InputError(f"blank lines cannot be embedded; lines without words, counted from 0: {shortened(blank)}")
     return lines

@@ -1,32 +1,34 @@
-"""Old state dicts: parameters under AllenNLP's names become those of `elmore.network`.
+"""State dicts of AllenNLP: parameters get the names that they have in `elmore.nn`.
 
-    _token_embedder._char_embedding_weights         a row of zeros stands in front
+    _token_embedder._char_embedding_weights         with an additional first row of zeros
     _token_embedder.char_conv_{i}.…
     _token_embedder._highways._layers.{k}.…
     _token_embedder._projection.…
     _elmo_lstm.{forward,backward}_layer_{l}.…
 
-A word encoder by itself has the names behind `_token_embedder.`. Saving uses the names of `elmore.network`; both kinds
-are loaded.
+In a word encoder alone, names start after `_token_embedder.`. Saving uses the names of `elmore.nn`; both kinds can be
+loaded.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor, nn
 
 from elmore.config import ModelConfig
 from elmore.errors import error_context
 from elmore.formats.allennlp import tensors_of_state_dict, word_encoder_tensors
-from elmore.network.bilm import BiLM
+from elmore.formats.arrays import Floats
+from elmore.nn.arrays import to_tensors
+from elmore.nn.bilm import BiLM
 
 _BILM = ("_token_embedder.", "_elmo_lstm.")
 _WORD_ENCODER = ("_char_embedding_weights", "char_conv_", "_highways.", "_projection.")
 
 
 def rename_bilm(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Before a state dict is loaded into a module that has a `network`: put our names in place of AllenNLP's."""
+    """Replace AllenNLP's names before a state dict is loaded into a module with a `network`."""
     network = module.get_submodule("network")
     assert isinstance(network, BiLM)
     config = network.config
@@ -34,7 +36,7 @@ def rename_bilm(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: 
 
 
 def rename_word_encoder(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Before a state dict is loaded into a module that has a `config` and `words`: the same for these."""
+    """Replace AllenNLP's names before a state dict is loaded into a module with a `config` and `words`."""
     config = module.config
     assert isinstance(config, ModelConfig)
     _rename(state_dict, prefix, _WORD_ENCODER, lambda stored: word_encoder_tensors(stored, "", config))
@@ -44,25 +46,32 @@ def _rename(
     state_dict: dict[str, Any],
     prefix: str,
     beginnings: tuple[str, ...],
-    renamed: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]],
+    renamed: Callable[[Mapping[str, Floats]], Mapping[str, Floats]],
 ) -> None:
-    """Replace what begins with the prefix and one of AllenNLP's names, if there is any."""
+    """Rename the tensors whose names start with the prefix and one of AllenNLP's names."""
     old_names = [name for name in state_dict if name.startswith(tuple(prefix + name for name in beginnings))]
     if not old_names:
         return
-    stored = {name.removeprefix(prefix): state_dict.pop(name) for name in old_names}
+    stored = {name.removeprefix(prefix): _array(state_dict.pop(name)) for name in old_names}
     with error_context(f"AllenNLP's state dict, {prefix.rstrip('.')}"):
-        state_dict.update(_prefixed(prefix, renamed(stored)))
+        state_dict.update(to_tensors(_prefixed(prefix, renamed(stored))))
 
 
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
+def _array(tensor: Tensor) -> Floats:
+    # NumPy has no bfloat16. Integers stay integers, so that the error can name their type.
+    tensor = tensor.detach().cpu()
+    array: Floats = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    return array
 
 
-def _bilm_tensors(stored: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+def _prefixed(prefix: str, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def _bilm_tensors(stored: Mapping[str, Floats], config: ModelConfig) -> dict[str, Floats]:
     ours = tensors_of_state_dict(stored, "", config)
     for layer in range(config.lstm_layers):
-        # Theirs is complete; to ours the network adds what the configuration says.
-        i, j, f, o = ours[f"lstm.{layer}.bias"].chunk(4, dim=-1)
-        ours[f"lstm.{layer}.bias"] = torch.cat([i, j, f - config.forget_bias, o], dim=-1)
+        # AllenNLP's bias includes the forget bias. Elmore's does not: the network adds `config.forget_bias`.
+        i, j, f, o = np.split(ours[f"lstm.{layer}.bias"], 4, axis=-1)
+        ours[f"lstm.{layer}.bias"] = np.concatenate([i, j, f - np.float32(config.forget_bias), o], axis=-1)
     return ours

@@ -18,12 +18,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar, cast
 
-from elmore.errors import ElmoreError, FormatError, NotFound, error_context, shortened
+from elmore.errors import ElmoreError, FormatError, error_context
+from elmore.formats.storage.container import explain_read_errors, lookup
 
 # Weights hardly shrink when packed, so that far less than this is seen in honest archives.
 _MAX_EXPANSION = 200  # times the size of the archive
 _EXPANSION_ALLOWANCE = 64 << 20
 _BOMB = f"would unpack to more than {_MAX_EXPANSION} times its size; that is no model"
+
+_MAX_CACHED_FILE, _MAX_CACHED_BYTES = 1 << 20, 32 << 20  # of the files of a tar archive
 
 T = TypeVar("T")
 
@@ -62,37 +65,36 @@ class ZipContainer:
 
 
 class TarContainer:
-    """The files in a tar archive, compressed or not."""
+    """The files in a tar archive, compressed or not.
+
+    Each read of a compressed archive decompresses it from its start, so small files are cached when it is listed.
+    """
 
     def __init__(self, path: Path) -> None:
         self.archive = path
         self.where = str(path)
-        spans: dict[str, _Span] = {}
         with explain_unpacking_errors(self.where), error_context(path), _opened(path) as stream:
-            guarded = _BoundedStream(stream, _max_unpacked_bytes(path))
-            with tarfile.open(fileobj=cast(BinaryIO, guarded), mode="r:") as archive:
-                for member in archive:
-                    if member.isfile() and not member.issparse() and member.size >= 0:
-                        spans[member.name] = _Span(member.offset_data, member.size)
-        self.spans = _strip_common_folder(spans)
+            members = _tar_members(_BoundedStream(stream, _max_unpacked_bytes(path)))
+        self.members = _strip_common_folder(members)
 
     def names(self) -> list[str]:
-        return list(self.spans)
+        return list(self.members)
 
     def read(self, name: str) -> bytes:
-        span = lookup(self.spans, name)
-        with explain_unpacking_errors(name), _opened(self.archive) as stream:
-            stream.seek(span.start)
-            content = stream.read(span.size)
-        if len(content) != span.size:
-            raise FormatError(f"{name}: cut short after {len(content)} of {span.size} bytes; fetch the archive again")
+        start, size, content = lookup(self.members, name)
+        if content is None:
+            with explain_unpacking_errors(name), _opened(self.archive) as stream:
+                stream.seek(start)
+                content = stream.read(size)
+        if len(content) != size:
+            raise FormatError(f"{name}: cut short after {len(content)} of {size} bytes; fetch the archive again")
         return content
 
     def open(self, name: str) -> BinaryIO:
         return io.BytesIO(self.read(name))
 
     def path(self, name: str) -> Path | None:
-        lookup(self.spans, name)
+        lookup(self.members, name)
         return None
 
 
@@ -111,23 +113,8 @@ def open_archive(path: Path) -> ZipContainer | TarContainer | None:
 
 
 @contextmanager
-def explain_read_errors(name: str) -> Iterator[None]:
-    """Say by the file's name if the system does not let it be read."""
-    try:
-        yield
-    except NotFound:  # one of ours, and an OSError as well
-        raise
-    except FileNotFoundError:
-        raise NotFound(f"{name}: no such file") from None
-    except OSError as error:
-        # What the unpackers find comes without a number of the operating system.
-        why = f"cannot be read: {error.strerror}" if error.errno is not None else f"damaged ({error}); fetch it again"
-        raise FormatError(f"{name}: {why}") from None
-
-
-@contextmanager
 def explain_unpacking_errors(name: str) -> Iterator[None]:
-    """Say by the file's name whatever goes wrong while it is unpacked."""
+    """Raise an ElmoreError with the file's name for any error while decompressing it."""
     try:
         with explain_read_errors(name):
             yield
@@ -153,16 +140,12 @@ _DAMAGE = (
 )
 
 
-def lookup(files: Mapping[str, T], name: str) -> T:
-    """What is kept for this file; if nothing is, an error that says what there is."""
-    if name not in files:
-        raise NotFound(f"{name} is missing; there are {shortened(sorted(files)) or 'no files at all'}")
-    return files[name]
+class _Member(NamedTuple):
+    """A file in a tar archive."""
 
-
-class _Span(NamedTuple):
-    start: int
+    start: int  # in the decompressed archive
     size: int
+    content: bytes | None  # of a small file
 
 
 class _BoundedStream:
@@ -190,6 +173,23 @@ class _BoundedStream:
             raise FormatError("damaged: it leads back into itself")
         if position > self.bound:
             raise FormatError(_BOMB)
+
+
+def _tar_members(stream: _BoundedStream) -> dict[str, _Member]:
+    """The regular files of a tar archive, with the content of small ones."""
+    members: dict[str, _Member] = {}
+    cached = 0
+    with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as archive:
+        for member in archive:
+            if not member.isfile() or member.issparse() or member.size < 0:
+                continue
+            content = None
+            if member.size <= _MAX_CACHED_FILE and cached + member.size <= _MAX_CACHED_BYTES:
+                stream.seek(member.offset_data)
+                content = stream.read(member.size)
+                cached += member.size
+            members[member.name] = _Member(member.offset_data, member.size, content)
+    return members
 
 
 def _max_unpacked_bytes(path: Path) -> int:

@@ -4,12 +4,14 @@ Formats ask a container for names and bytes, so that any packaging of any format
 unpacked to disk, so no name inside an archive can lead anywhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeVar
 
-from elmore.errors import NotFound
-from elmore.formats.storage.archives import explain_read_errors, lookup, open_archive
+from elmore.errors import FormatError, NotFound, shortened
+
+T = TypeVar("T")
 
 
 class Container(Protocol):
@@ -40,6 +42,8 @@ def open_container(path: Path) -> Container:
         return folder(path)
     if not path.is_file():
         raise NotFound(f"{path}: no such file or folder")
+    from elmore.formats.storage.archives import open_archive  # here, because folders need no tarfile and zipfile
+
     return open_archive(path) or FileContainer({path.name: path})
 
 
@@ -99,3 +103,25 @@ class OverlayContainer:
 
     def _holding(self, name: str) -> Container:
         return self.above if name in self.above.files else self.below
+
+
+@contextmanager
+def explain_read_errors(name: str) -> Iterator[None]:
+    """Raise an ElmoreError with the file's name for an OSError while reading it."""
+    try:
+        yield
+    except NotFound:  # one of ours, and an OSError as well
+        raise
+    except FileNotFoundError:
+        raise NotFound(f"{name}: no such file") from None
+    except OSError as error:
+        # Errors of decompressors have no errno.
+        why = f"cannot be read: {error.strerror}" if error.errno is not None else f"damaged ({error}); fetch it again"
+        raise FormatError(f"{name}: {why}") from None
+
+
+def lookup(files: Mapping[str, T], name: str) -> T:
+    """The entry of a file; NotFound, with the names of the other files, if there is none."""
+    if name not in files:
+        raise NotFound(f"{name} is missing; there are {shortened(sorted(files)) or 'no files at all'}")
+    return files[name]

@@ -1,61 +1,60 @@
-"""Named tensors in a safetensors file: float32 numbers, all of them finite, or int8 with finite scales.
+"""Named arrays in a safetensors file: finite float32 values, or int8 values with finite scales.
 
-Who reads one may allow other kinds of numbers, such as float16.
+An int8 array `x` is stored as `x` in int8 and `x.scale` in float32. A caller may allow other types, such as float16.
 """
 
 import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize, safe_open
 from safetensors.numpy import save_file
-from safetensors.torch import load
-from torch import Tensor
 
 from elmore.errors import FormatError, error_context
-from elmore.formats.storage.archives import explain_read_errors
-from elmore.formats.storage.container import Container
-from elmore.formats.storage.int8 import Int8Tensor, StoredTensor, dequantize, pack, unpack
-from elmore.formats.storage.tensor_checks import check_finite
+from elmore.formats.arrays import Floats, Int8Array, StoredArray, check_finite, dequantize
+from elmore.formats.storage.container import Container, explain_read_errors
 
-FLOAT32 = (torch.float32,)
+Array = NDArray[Any]
+
+SCALE = ".scale"
+# Types that arrays of a model may have, by their names in a file. NumPy has no bfloat16.
+_DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "I8": np.dtype("i1")}
+_NAMES = {"F64": "float64", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "U8": "uint8"}  # for messages
 
 
-def read_tensors(container: Container, name: str, *, kinds: Collection[torch.dtype] = FLOAT32) -> dict[str, Tensor]:
-    """All tensors of a file, in float32, whichever of the `kinds` they are stored as."""
-    return {
-        key: tensor.float() for key, tensor in dequantize(read_stored_tensors(container, name, kinds=kinds)).items()
-    }
+def read_tensors(container: Container, name: str, *, types: Collection[str] = ("float32",)) -> dict[str, Floats]:
+    """Read all arrays of a file as float32. They may be stored as int8 or as any of the `types`."""
+    stored = dequantize(read_stored_tensors(container, name, types=types))
+    return {key: array.astype(np.float32, copy=False) for key, array in stored.items()}
 
 
 def read_stored_tensors(
-    container: Container, name: str, *, kinds: Collection[torch.dtype] = FLOAT32
-) -> dict[str, StoredTensor]:
-    """All tensors of a file, as they are stored: those of int8, and others of these `kinds`."""
+    container: Container, name: str, *, types: Collection[str] = ("float32",)
+) -> dict[str, StoredArray]:
+    """Read all arrays of a file without conversion. Other types than int8 and `types` are an error."""
     with explain_read_errors(name), error_context(name):
-        tensors = unpack(_load(container, name))
-        for key, tensor in tensors.items():
-            if isinstance(tensor, Int8Tensor):
-                check_finite(key, 127 * tensor.scale)
-                continue
-            if tensor.dtype not in kinds:
-                needed = " or ".join(str(kind).removeprefix("torch.") for kind in kinds)
-                raise FormatError(f"{key} holds {tensor.dtype}; {needed} is needed")
-            check_finite(key, tensor)
+        tensors = unpack(_load(container, name, {"int8", *types}, required=" or ".join(types)))
+        for key, array in tensors.items():
+            if isinstance(array, Int8Array):
+                check_finite(key, 127 * array.scale)
+            else:
+                check_finite(key, array)
         return tensors
 
 
-def write_tensors(tensors: Mapping[str, StoredTensor], path: Path) -> None:
+def write_tensors(tensors: Mapping[str, StoredArray | Array], path: Path) -> None:
+    """Write named arrays; the arrays may share memory and need not be contiguous."""
     path.touch()
     usual = path.stat().st_mode
-    # Through NumPy, which does not mind tensors that share their memory.
-    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in pack(tensors).items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in pack(tensors).items()}
     try:
         save_file(arrays, path)
     except SafetensorError as error:
-        # A full disk, say: the library hides the system's error in its own, and nobody could explain that.
+        # The library puts the system's error, such as that of a full disk, into the text of a SafetensorError.
         if found := re.search(r"(?:os error|code:) (\d+)", str(error)):
             raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
         raise
@@ -63,21 +62,73 @@ def write_tensors(tensors: Mapping[str, StoredTensor], path: Path) -> None:
     path.chmod(usual)
 
 
-def _load(container: Container, name: str) -> dict[str, Tensor]:
+def pack(tensors: Mapping[str, StoredArray | Array]) -> dict[str, Array]:
+    """The arrays as a file stores them: an int8 matrix and its scales under two names.
+
+    >>> from elmore.formats.arrays import quantize
+    >>> sorted(pack(quantize({"w": np.ones((3, 4)), "b": np.ones(3)})))
+    ['b', 'w', 'w.scale']
+    """
+    packed: dict[str, Array] = {}
+    for name, array in tensors.items():
+        if isinstance(array, Int8Array):
+            packed |= {name: array.values, name + SCALE: array.scale}
+        else:
+            packed[name] = array
+    return packed
+
+
+def unpack(packed: Mapping[str, Array]) -> dict[str, StoredArray]:
+    """The inverse of `pack`. Arrays that are not int8 are returned unchanged."""
+    narrow = {name for name, array in packed.items() if array.dtype == np.int8}
+    result: dict[str, StoredArray] = {}
+    for name, array in packed.items():
+        if name in narrow:
+            scale = packed.get(name + SCALE)
+            # Compared before they are multiplied: a scale of another shape could blow a small file up to any size.
+            if scale is None or not _fits(scale, array):
+                raise FormatError(f"{name} holds int8 numbers, and {name}{SCALE} is missing or does not fit")
+            result[name] = Int8Array(array, scale)
+        elif name.removesuffix(SCALE) not in narrow:
+            result[name] = array
+    return result
+
+
+def _fits(scale: Array, array: Array) -> bool:
+    lengths = zip(scale.shape, array.shape, strict=False)
+    return scale.ndim == array.ndim and scale.dtype == np.float32 and all(a in (1, b) for a, b in lengths)
+
+
+def _load(container: Container, name: str, types: Collection[str], *, required: str) -> dict[str, Array]:
     path = container.path(name)
     try:
         if path is None:
-            return load(container.read(name))
-        with safe_open(path, framework="pt") as file:
-            keys = list(file.keys())
-        return {key: _read_tensor(path, key) for key in keys}
+            stored = deserialize(container.read(name))  # type: ignore[no-untyped-call]
+            return {key: _array(key, part, types, required) for key, part in stored}
+        with safe_open(path, framework="np") as file:
+            names = {key: file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118 (no mapping)
+        for key, stored_type in names.items():
+            _check_type(key, stored_type, types, required)
+        return {key: _read_array(path, key) for key in names}
     except SafetensorError as error:
         raise FormatError(f"damaged, or no safetensors file ({error}); fetch it again") from None
 
 
-def _read_tensor(path: Path, key: str) -> Tensor:
-    # Opened for each one: what is read of a file stays in memory until it is closed: all of it twice.
-    with safe_open(path, framework="pt") as file:
-        tensor: Tensor = file.get_tensor(key)
-        # Copied, because what it gives changes when the file does.
-        return tensor.clone()
+def _array(key: str, part: Mapping[str, Any], types: Collection[str], required: str) -> Array:
+    dtype = _check_type(key, part["dtype"], types, required)
+    return np.frombuffer(part["data"], dtype).reshape(part["shape"])
+
+
+def _check_type(key: str, stored_type: str, types: Collection[str], required: str) -> np.dtype[Any]:
+    dtype = _DTYPES.get(stored_type)
+    if dtype is None or dtype.name not in types:
+        found = _NAMES.get(stored_type, stored_type) if dtype is None else dtype.name
+        raise FormatError(f"{key} holds {found}; {required} is needed")
+    return dtype
+
+
+def _read_array(path: Path, key: str) -> Array:
+    # Opened for each array: pages that were read count as memory of the process until the file is closed.
+    with safe_open(path, framework="np") as file:
+        array: Array = file.get_tensor(key)  # a copy, so that it stays the same when the file changes
+        return array

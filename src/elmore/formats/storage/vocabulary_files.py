@@ -1,16 +1,12 @@
 """The vocabulary that lies beside a model: vocab.txt or the like, a word a line, perhaps gzipped."""
 
-import gzip
-import io
 from fnmatch import fnmatchcase
 
-from elmore.errors import CannotExpress, FormatError, shortened
-from elmore.formats.storage.archives import explain_unpacking_errors
+from elmore.errors import CannotExpress, FormatError, InputError, shortened
 from elmore.formats.storage.container import Container
 from elmore.text.vocabulary import Vocabulary
 
 _LIKELIEST_FIRST = ("vocab.txt", "vocab.txt.gz", "vocab*.txt*")
-_LARGEST = 1 << 30  # bytes, unpacked
 
 
 def find_vocabulary(container: Container, *, needed: bool) -> Vocabulary | None:
@@ -27,17 +23,12 @@ def find_vocabulary(container: Container, *, needed: bool) -> Vocabulary | None:
 
 
 def read_vocabulary(container: Container, name: str) -> Vocabulary:
-    """Read one file of the published layout; an error that names it where it is none."""
+    """Read one file of the published layout; FormatError if it is damaged."""
     content = container.read(name)
-    if content.startswith(b"\x1f\x8b"):
-        with explain_unpacking_errors(name):
-            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise FormatError(f"{name}: larger than any vocabulary")
     try:
-        return Vocabulary.parse(content.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{name}: not UTF-8 at byte {error.start}; save the vocabulary as UTF-8") from None
+        return Vocabulary.decode(content)
+    except InputError as error:
+        raise FormatError(f"{name}: {error}") from None
 
 
 def vocabulary_content(vocabulary: Vocabulary) -> bytes:
@@ -47,13 +38,14 @@ def vocabulary_content(vocabulary: Vocabulary) -> bytes:
     b'<S>\n</S>\ncat\n'
     """
     text = "".join(f"{word}\n" for word in vocabulary.words)
-    if Vocabulary.parse(text) != vocabulary:
-        lost = next(word for word in vocabulary.words if Vocabulary.parse(f"{word}\n").words != (word,))
-        raise CannotExpress(f"vocab.txt cannot hold the word {lost!r}; write the format folder")
     try:
-        return text.encode("utf-8")
+        content = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise CannotExpress(f"vocab.txt cannot hold {text[error.start]!r}, which UTF-8 has no bytes for") from None
+    if Vocabulary.decode(content) != vocabulary:
+        lost = next(word for word in vocabulary.words if Vocabulary.decode(f"{word}\n".encode()).words != (word,))
+        raise CannotExpress(f"vocab.txt cannot hold the word {lost!r}; write the format folder")
+    return content
 
 
 def _candidates(container: Container) -> list[str]:

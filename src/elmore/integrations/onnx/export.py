@@ -13,13 +13,13 @@ A length above `length` counts as `length`. `metadata` tells how words become id
 import json
 from pathlib import Path
 
-from elmore.atomic_files import atomic_write
 from elmore.errors import CannotExpress
+from elmore.files.atomic_files import atomic_write
+from elmore.files.output_paths import check_output
 from elmore.integrations.onnx.graph import FLOAT, INT64, Graph, ModelProto, Shape
 from elmore.integrations.onnx.metadata import KEY, metadata_of
 from elmore.integrations.onnx.network import add_network
 from elmore.model import Model
-from elmore.output_paths import check_output
 
 MOST_BYTES = 2**31 - 1  # that a protocol buffer, and so an ONNX file, can have
 

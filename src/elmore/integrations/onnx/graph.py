@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from numpy.typing import NDArray
 
+from elmore.engine.weights import as_float
 from elmore.errors import MissingExtra
+from elmore.formats.arrays import Int8Array
 from elmore.version import __version__
 
 try:
@@ -59,10 +61,9 @@ class Graph:
         """A constant number."""
         return self._constant(f"{self._prefix}float {value}", np.array(value, dtype=np.float32))
 
-    def tensor(self, name: str, value: Tensor) -> str:
-        """A constant by its own name: weights as float32, ids as they are."""
-        value = value.detach().cpu()
-        return self._constant(name, (value.float() if value.is_floating_point() else value).contiguous().numpy())
+    def array(self, name: str, value: NDArray[Any] | Int8Array) -> str:
+        """A constant with a name: weights as float32, ids unchanged."""
+        return self._constant(name, np.ascontiguousarray(as_float(value)))
 
     def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
         if name not in self._constants:

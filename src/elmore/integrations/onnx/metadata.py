@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from elmore.model import Model
-from elmore.text.spelling import ByteAlphabet, CodepointAlphabet
 from elmore.text.vocabulary import Vocabulary
+from elmore.text.word_ids import ByteAlphabet, CodepointAlphabet
 from elmore.version import __version__
 
 KEY, VERSION = "elmore", 1
@@ -21,7 +21,7 @@ def metadata_of(model: Model) -> dict[str, Any]:
     >>> metadata_of(load("tiny-random"))["characters"]["special_words"]
     {'<S>': 256, '</S>': 257}
     """
-    config, card, speller = model.config, model.card, model.speller
+    config, card, speller = model.config, model.card, model.word_indexer
     about: dict[str, Any] = {
         "version": VERSION,
         "made_by": f"elmore {__version__}",

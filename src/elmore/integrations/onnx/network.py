@@ -1,22 +1,20 @@
 """The biLM as nodes of an ONNX graph.
 
-All words of all sentences are encoded in one go, the two boundary words behind them, and every position looks up its
-own. ONNX's LSTM has neither this projection nor these clips, so each layer and direction is a `Scan` over the cell of
-`kernels.recurrence`. The backward one goes from the last position to the first and keeps the start state until it meets
-the end of the sentence: nothing is turned round.
+All words of all sentences are encoded together, followed by the two boundary words. Each position gathers the vector
+of its word. ONNX's LSTM has neither this projection nor these clips, so each layer and direction is a `Scan` over the
+cell of `engine.numpy_engine`. The backward scan runs from the last position to the first. It holds the start state
+until it reaches the end of the sentence; no row is reversed.
 
 B sentences, n words, T = n + 2 positions, W = 2 + B * n words, M characters, C character size, F filters, G directions,
 P vector size, D cells.
 """
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from elmore.config import Direction
+from elmore.engine.weights import CharacterWeights, Clips, Linear, as_float, lstm_weights, word_weights
 from elmore.integrations.onnx.graph import BOOL, FLOAT, Graph, GraphProto, Value
-from elmore.kernels.recurrence import Clips
-from elmore.kernels.word_encoding import CharacterWeights, Linear
 from elmore.model import Model
-from elmore.network.bilm import LstmLayer
 
 
 def add_network(graph: Graph, model: Model, *, output: str) -> None:
@@ -68,10 +66,10 @@ def _positions(graph: Graph, *, ids: str) -> _Positions:
 
 
 def _word_vectors(graph: Graph, model: Model) -> str:  # (W, P)
-    weights = model.network.words.weights()
+    weights = word_weights(model.checkpoint)
     features = []
-    if weights.word_table is not None:
-        features.append(graph.add("Gather", graph.tensor("words.table", weights.word_table), _word_ids(graph, model)))
+    if weights.table is not None:
+        features.append(graph.add("Gather", graph.array("words.table", weights.table), _word_ids(graph, model)))
     if weights.characters is not None:
         features.append(_character_features(graph, _character_ids(graph, model), weights.characters))
     x = graph.add("Concat", *features, axis=1)
@@ -79,20 +77,20 @@ def _word_vectors(graph: Graph, model: Model) -> str:  # (W, P)
 
 
 def _word_ids(graph: Graph, model: Model) -> str:  # (W,)
-    boundaries = model.speller.spell([model.config.begin, model.config.end]).word_ids
+    boundaries = model.word_indexer.index([model.config.begin, model.config.end]).word_ids
     assert boundaries is not None  # a model with a word table has them
     given = graph.add("Reshape", "word_ids", graph.ints([-1]))
-    return graph.add("Concat", given, graph.tensor("boundaries.word_ids", boundaries), axis=0)
+    return graph.add("Concat", given, graph.array("boundaries.word_ids", boundaries), axis=0)
 
 
 def _character_ids(graph: Graph, model: Model) -> str:  # (W, as many as decide the vectors)
-    config, alphabet = model.config.characters, model.speller.alphabet
+    config, alphabet = model.config.characters, model.word_indexer.alphabet
     assert config is not None
     assert alphabet is not None
-    boundaries = alphabet.spell([model.config.begin, model.config.end])  # (2, M)
+    boundaries = alphabet.index([model.config.begin, model.config.end])  # (2, M)
     given = graph.add("Reshape", "character_ids", graph.ints([-1, config.max_characters]))
-    characters = graph.add("Concat", given, graph.tensor("boundaries.character_ids", boundaries), axis=0)  # (W, M)
-    # Up to the longest word's end, and padding as wide as a filter: see `Speller.characters_needed`.
+    characters = graph.add("Concat", given, graph.array("boundaries.character_ids", boundaries), axis=0)  # (W, M)
+    # Up to the longest word's end, and padding as wide as a filter: see `WordIndexer.characters_needed`.
     ends = graph.ints(list(range(1, config.max_characters + 1)))
     own = graph.add("Where", graph.add("Equal", characters, graph.ints(alphabet.padding)), graph.ints(0), ends)
     longest = graph.add("ReduceMax", own, axes=[0, 1], keepdims=0)
@@ -101,12 +99,12 @@ def _character_ids(graph: Graph, model: Model) -> str:  # (W, as many as decide 
 
 
 def _character_features(graph: Graph, characters: str, weights: CharacterWeights) -> str:  # (W, M) -> (W, F)
-    x = graph.add("Gather", graph.tensor("words.characters", weights.table), characters)
+    x = graph.add("Gather", graph.array("words.characters", weights.table), characters)
     x = graph.add("Transpose", x, perm=[0, 2, 1])  # (W, C, M)
     responses = []
     for i, (weight, bias) in enumerate(weights.filters):
         name = f"words.convolutions.{i}"
-        y = graph.add("Conv", x, graph.tensor(f"{name}.weight", weight), graph.tensor(f"{name}.bias", bias))
+        y = graph.add("Conv", x, graph.array(f"{name}.weight", weight), graph.array(f"{name}.bias", bias))
         responses.append(graph.add("ReduceMax", y, axes=[2], keepdims=0))
     x = graph.add("Tanh" if weights.tanh else "Relu", graph.add("Concat", *responses, axis=1))
     for k, (transform, gate) in enumerate(weights.highways):
@@ -135,20 +133,22 @@ class _Lstm(NamedTuple):
 def _lstm(graph: Graph, model: Model, number: int, direction: Direction) -> _Lstm:
     name = f"lstm.{number}.{direction}"
     g = model.config.direction_names.index(direction)
-    weights = cast("LstmLayer", model.network.lstm[number]).weights()
+    weights = lstm_weights(model.checkpoint, number)
     return _Lstm(
         name,
         direction,
         vector_dim=model.config.vector_dim,
         cell_dim=model.config.cell_dim,
-        input=graph.tensor(f"{name}.input", weights.input[g]),
-        recurrent=graph.tensor(f"{name}.recurrent", weights.recurrent[g]),
-        bias=graph.tensor(f"{name}.bias", weights.bias[g]),
-        projection=None if weights.projection is None else graph.tensor(f"{name}.projection", weights.projection[g]),
+        input=graph.array(f"{name}.input", as_float(weights.input)[g]),
+        recurrent=graph.array(f"{name}.recurrent", as_float(weights.recurrent)[g]),
+        bias=graph.array(f"{name}.bias", weights.bias[g]),
+        projection=None
+        if weights.projection is None
+        else graph.array(f"{name}.projection", as_float(weights.projection)[g]),
         clips=weights.clips,
         start=(
-            graph.tensor(f"{name}.start_h", model.start.h[number, g]),
-            graph.tensor(f"{name}.start_c", model.start.c[number, g]),
+            graph.array(f"{name}.start_h", model.start.h[number, g]),
+            graph.array(f"{name}.start_c", model.start.c[number, g]),
         ),
     )
 
@@ -209,7 +209,7 @@ def _clipped(graph: Graph, x: str, bound: float | None) -> str:
 
 def _linear(graph: Graph, name: str, x: str, linear: Linear) -> str:
     weight, bias = linear
-    return graph.add("Gemm", x, graph.tensor(f"{name}.weight", weight), graph.tensor(f"{name}.bias", bias), transB=1)
+    return graph.add("Gemm", x, graph.array(f"{name}.weight", weight), graph.array(f"{name}.bias", bias), transB=1)
 
 
 def _range(graph: Graph, end: str) -> str:

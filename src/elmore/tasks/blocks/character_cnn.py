@@ -3,7 +3,7 @@
     vector[f] = relu(max over places p of the word of filter f at the characters around p)
 
 Ma and Hovy, 2016, with ReLU. This is a small part of a task's own model, beside its word vectors; the word encoder of
-the biLM is another thing (`elmore.network.word_encoder`), in which padding takes part as in its training.
+the biLM is another thing (`elmore.nn.word_encoder`), in which padding takes part as in its training.
 
 W distinct words, C characters of the longest, B sentences, T tokens, F filters.
 """

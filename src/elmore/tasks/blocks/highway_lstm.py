@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmore.kernels.highway_recurrence import GATES, highway_recurrence
+from elmore.tasks.blocks.highway_recurrence import GATES, highway_recurrence
 from elmore.tasks.blocks.sequence_encoder import packing_of
 
 

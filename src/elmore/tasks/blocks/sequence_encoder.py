@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from elmore.devices import send
-from elmore.kernels.gru_recurrence import PackedSteps, fused_recurrence, fused_recurrence_runs_on
+from elmore.nn.devices import send
 from elmore.tasks.blocks.dropout import VariationalDropout
+from elmore.tasks.blocks.gru_recurrence import PackedSteps, fused_recurrence, fused_recurrence_runs_on
 
 
 class _BiRnn(nn.Module):

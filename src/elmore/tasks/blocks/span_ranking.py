@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from elmore.devices import send
 from elmore.errors import InputError
+from elmore.nn.devices import send
 from elmore.tasks.blocks.attention import masked_softmax
 from elmore.tasks.blocks.feed_forward import FeedForward
 from elmore.tasks.blocks.mean_scores import mean_scores

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 
-from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import InputError
 from elmore.fields import read_fields
+from elmore.files.atomic_files import atomic_write, make_folder
 from elmore.tasks.batch_maker import predict_together
 from elmore.tasks.comparison.events import CellEvaluated, CellProgressed, CellStarted, Told
 from elmore.tasks.comparison.result import CellResult, TestScore
@@ -34,7 +33,7 @@ from elmore.training.log import read_log
 from elmore.training.run_folder import RunFolder
 
 Files = Sequence[str | Path]
-SECONDS_TO_END = 60  # that a process has whose parent is gone
+SECONDS_TO_END = 60  # the time limit for a process whose parent has ended
 
 CellEvent = CellStarted | CellProgressed | CellEvaluated | Told | CellResult
 
@@ -57,7 +56,7 @@ class CellJob:
         return CellRun(self)
 
 
-class CellRun(Iterator[CellEvent]):
+class CellRun:
     """The events of a cell's training, with its result as the last; without one it was stopped, and is saved."""
 
     def __init__(self, job: CellJob) -> None:
@@ -77,34 +76,29 @@ class CellRun(Iterator[CellEvent]):
             cache=self._cache,
             device=job.device,
         )
-        self._events = self._all_events()
-
-    def __next__(self) -> CellEvent:
-        return next(self._events)
 
     def stop(self) -> None:
         """Have the training save and end soon."""
         self._training.stop()
 
-    def _all_events(self) -> Iterator[CellEvent]:
+    def __iter__(self) -> Iterator[CellEvent]:
         cell = self._job.cell
-        make_folder(self._job.folder)
-        # What a comparison that was killed has left running ends by itself, but perhaps not at once.
-        with FileLock(self._job.folder / ".lock", timeout=SECONDS_TO_END):
+        # A comparison that was killed may have left this run in a process that has not ended yet.
+        with self._run.locked(timeout=SECONDS_TO_END):
             if self._resumes:
                 self._check_recipe()
-            yield CellStarted(cell, self._resumes)
-            for event in self._training:
-                if isinstance(event, Evaluated):
-                    yield CellEvaluated(cell, len(self._dev_scores()), *event.evaluation[:2])
-                elif isinstance(event, Progressed):
-                    yield CellProgressed(cell, event)
-                elif isinstance(event, TrainingTold):
-                    yield Told(f"{cell}: {event}")
-                elif isinstance(event, Stopped):
-                    return
-                elif isinstance(event, Finished):
-                    yield self._result(event)
+        yield CellStarted(cell, self._resumes)
+        for event in self._training:
+            if isinstance(event, Evaluated):
+                yield CellEvaluated(cell, len(self._dev_scores()), *event.evaluation[:2])
+            elif isinstance(event, Progressed):
+                yield CellProgressed(cell, event)
+            elif isinstance(event, TrainingTold):
+                yield Told(f"{cell}: {event}")
+            elif isinstance(event, Stopped):
+                return
+            elif isinstance(event, Finished):
+                yield self._result(event)
 
     def _check_recipe(self) -> None:
         stored = read_fields(self._task.recipe, self._run.read().recipe)

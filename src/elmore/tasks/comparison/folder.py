@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.atomic_files import atomic_write, cannot_be_written, make_folder
 from elmore.errors import FormatError, InputError, error_context, shortened
 from elmore.fields import read_fields
+from elmore.files.atomic_files import atomic_write, make_folder
+from elmore.files.locks import LOCK, file_lock
+from elmore.files.os_errors import cannot_be_written
 from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
 from elmore.tasks.comparison.variants import Cell, folder_name
 from elmore.tasks.recipe import TaskRecipe
@@ -79,17 +80,11 @@ class ComparisonFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One comparison at a time, until it ends or dies, however it dies."""
+        """Hold the folder's lock: one comparison at a time. A crash frees the lock."""
         make_folder(self.path)
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            raise InputError(f"{self.path}: another process is at work on it; let it finish, or stop it") from None
-        try:
+        busy = f"{self.path}: another comparison uses this folder; wait until it ends, or stop it"
+        with file_lock(self.path / LOCK, timeout=0, busy=busy):
             yield
-        finally:
-            lock.release()
 
     def check_same(self, about: Mapping[str, Any], *, recipe_type: type[TaskRecipe] | None = None) -> None:
         """Keep what is compared, or refuse it where something else was compared here before; more may be added.

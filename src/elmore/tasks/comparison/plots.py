@@ -5,8 +5,8 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from elmore.atomic_files import atomic_write
 from elmore.errors import MissingExtra
+from elmore.files.atomic_files import atomic_write
 from elmore.tasks.comparison.result import CellResult
 from elmore.tasks.comparison.table import Comparison, Row
 from elmore.tasks.comparison.variants import Plan, Variant

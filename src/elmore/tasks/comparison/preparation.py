@@ -10,6 +10,7 @@ import torch
 from elmore.embedding.embedder import Embedder
 from elmore.errors import InputError, error_context
 from elmore.model import load
+from elmore.sources.model_location import without_credentials
 from elmore.tasks.comparison.events import TextRead
 from elmore.tasks.comparison.variants import Cell
 from elmore.tasks.layer_cache import LayerCache, LayerReader
@@ -88,13 +89,13 @@ class FillCache:
     def _events(self, stop_asked: Callable[[], bool]) -> Iterator[BilmRead | TextRead]:
         task = find_task(self.task) if isinstance(self.task, str) else self.task
         for recipe in self.recipes:
-            model = load(recipe.elmo.model, device=self.device)
-            yield BilmRead(recipe.elmo.model, model.fingerprint())
+            model = load(recipe.elmo.model)
+            yield BilmRead(without_credentials(recipe.elmo.model), model.fingerprint())
             if recipe.elmo.training != "frozen":
                 continue
             data = read_data(task, recipe, train=self.train, dev=self.dev, tests=self.tests)
             style = find_token_style(task, recipe, data.train)
-            cache = LayerCache(LayerReader(Embedder(model), token_style=style), self.cache)
+            cache = LayerCache(LayerReader(Embedder(model, device=self.device), token_style=style), self.cache)
             # What is read in every epoch first, should there not be room for all.
             examples = [*data.train, *data.dev, *(example for own in data.tests.values() for example in own)]
             sentences = token_sequences(task, examples)

@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol
 
+from elmore.cpus import MOST_PROCESSES
+from elmore.engine.threads import set_threads
 from elmore.errors import ElmoreError
 
 SECONDS_BETWEEN_LOOKS = 0.2  # whether the user has asked to stop
@@ -93,9 +95,13 @@ class _Started:
 class _Processes:
     def __init__(self, jobs: Sequence[Job], at_once: int, stop_asked: Callable[[], bool]) -> None:
         self._waiting = list(enumerate(jobs))
-        self._at_once, self._stop_asked = at_once, stop_asked
-        # On a CPU, several that use all cores each would only get in each other's way.
-        self._threads = 1 if at_once > 1 else None
+        # More would run; but `wait` takes no more connections than this.
+        self._at_once, self._stop_asked = min(at_once, MOST_PROCESSES), stop_asked
+        # Imported here: it takes seconds, and run_jobs may have no job for another process.
+        import torch
+
+        # Jobs share the threads of this process: more threads than cores make each job slower.
+        self._threads = max(1, torch.get_num_threads() // min(self._at_once, len(jobs) or 1))
         self._running: list[_Started] = []
         self._is_stopping = False
 
@@ -165,14 +171,14 @@ def _ctrl_c_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _work(job: Job, connection: "Connection[Any, Any]", threads: int | None) -> None:
+def _work(job: Job, connection: "Connection[Any, Any]", threads: int) -> None:
     """What a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if threads is not None:
-        # Imported here: it takes seconds, and not every job needs it.
-        import torch
+    # Imported here: it takes seconds, and the parent may need no process.
+    import torch
 
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
+    set_threads(threads)
     one_at_a_time = threading.Lock()
 
     def send(event: Any) -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from elmore.atomic_files import atomic_write, make_folder
 from elmore.errors import MissingExtra
+from elmore.files.atomic_files import atomic_write, make_folder
 from elmore.tasks.comparison.events import Reported
 from elmore.tasks.comparison.folder import ComparisonFolder
 from elmore.tasks.comparison.plots import plot_comparison

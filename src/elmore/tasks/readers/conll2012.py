@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.errors import InputError, count, shortened
+from elmore.files.text_files import name_of, read_lines
 from elmore.tasks.tag_schemes import Span
-from elmore.text_files import name_of, read_lines
 
 WORD, LEMMA, ROLESET, FIRST_ARGUMENTS = 3, 6, 7, 11  # columns, from 0
 FEWEST_COLUMNS = FIRST_ARGUMENTS + 1  # the last is coreference

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from elmore.errors import InputError, error_context, shortened
+from elmore.files.text_files import name_of, read_lines, unpacked_suffix
 from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.table_rows import Column, Rows, check_width, column_place, csv_rows, tsv_rows
-from elmore.text_files import name_of, read_lines, unpacked_suffix
 
 LabeledTextFormat = Literal["tsv", "csv", "jsonl", "fasttext"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elmore.errors import InputError
-from elmore.text_files import name_of, read_lines
+from elmore.files.text_files import name_of, read_lines
 
 # The digit behind the % of a key; 5 is an adjective satellite, whose senses are counted with the adjectives'.
 _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from elmore.errors import InputError, shortened
-from elmore.text_files import name_of, read_lines
+from elmore.files.text_files import name_of, read_lines
 
 _EXPECTED = 'expected an object as SQuAD has it, {"data": [{"paragraphs": …}]}'
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from elmore.errors import InputError, shortened
+from elmore.files.text_files import name_of, read_lines, unpacked_suffix
 from elmore.tasks.tag_schemes import TagScheme, detect_scheme
 from elmore.text.column_files import ColumnSentence, column_sentences, conllu_sentences
-from elmore.text_files import name_of, read_lines, unpacked_suffix
 
 ColumnFormat = Literal["conll", "conllu"]
 

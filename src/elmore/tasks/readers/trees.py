@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmore.errors import InputError, count
-from elmore.text_files import name_of, read_lines
+from elmore.files.text_files import name_of, read_lines
 
 LABELS = ("0", "1", "2", "3", "4")  # very negative to very positive
 

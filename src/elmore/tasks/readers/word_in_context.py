@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from elmore.errors import InputError, error_context
+from elmore.files.text_files import name_of, read_lines
 from elmore.tasks.readers.json_lines import parse_json_line
-from elmore.text_files import name_of, read_lines
 
 
 class WordInContext(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from elmore.errors import InputError, NotFound, shortened
-from elmore.text_files import PACKED_SUFFIXES, name_of, read_lines
+from elmore.files.text_files import PACKED_SUFFIXES, name_of, read_lines
 
 
 class WsdInstance(NamedTuple):

@@ -1,0 +1,148 @@
+"""The part that both CPU engines share: LSTM layers on top of each other, and what becomes of their outputs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmore.config import ModelConfig
+from elmore.defaults import ComputeName
+from elmore.engine.array_checks import check_array, check_indices, check_lengths
+from elmore.engine.engine import NumpyTable, PackSize
+from elmore.engine.layers import Layers
+from elmore.engine.rows import PackedRows, RowSteps
+from elmore.engine.softmax import NumpySoftmax
+from elmore.engine.state import State
+from elmore.engine.threads import get_threads
+from elmore.errors import InputError
+from elmore.text.word_ids import WordIds
+
+Array = NDArray[np.float32]
+
+# About as many as a sentence has words; more steps take more memory and gain no speed.
+STEPS_OF_A_ROW = 32
+
+
+class HiddenState(NamedTuple):
+    """The state of one layer."""
+
+    h: Array  # (G, R, P) or (G, 1, P)
+    c: Array  # (G, R, D) or (G, 1, D)
+
+
+class CpuEngine(ABC):
+    """See `Engine`."""
+
+    name: str
+    device = "cpu"
+    word_group = 1024
+    fixed_word_length = False
+    is_asynchronous = False
+
+    def __init__(self, config: ModelConfig, compute: ComputeName) -> None:
+        self.config = config
+        self.compute = compute
+
+    @property
+    def pack_size(self) -> PackSize:
+        """Enough rows for all threads: the kernels run up to 64 rows of one direction in one thread."""
+        rows = 64 * max(1, get_threads() // self.config.num_directions)
+        return PackSize(rows=rows, tokens=STEPS_OF_A_ROW * rows)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(compute={self.compute!r}, dim={self.config.dim}, layers={self.config.num_layers})"
+        )
+
+    def encode_words(self, ids: WordIds) -> Array:
+        """(W, P) the vectors of words."""
+        self._check_ids(ids)
+        return self._encode_words(ids)
+
+    def fetch(self, array: Array) -> Callable[[], Array]:
+        return lambda: array
+
+    def concatenate(self, arrays: Sequence[Array]) -> Array:
+        return np.concatenate(arrays, axis=-2)
+
+    def new_table(self) -> NumpyTable:
+        return NumpyTable(self.config.vector_dim)
+
+    def new_softmax(self, weight: Array, bias: Array) -> NumpySoftmax:
+        return NumpySoftmax(weight, bias)
+
+    def run(
+        self, table: Array, rows: PackedRows, state: State, *, depth: int | None = None, boundaries: bool = False
+    ) -> tuple[Layers, State]:
+        """See `Engine.run`."""
+        directions = self.config.direction_names
+        if depth == 0 or not rows.num_rows:
+            return Layers(rows, table, [], directions, boundaries=boundaries), state
+        outputs, after = self._run_layers(table, rows.steps(directions), state, depth)
+        return Layers(rows, table, outputs, directions, boundaries=boundaries), after
+
+    def run_steps(self, table: Array, steps: RowSteps, state: State) -> tuple[Array, State]:
+        """See `Engine.run_steps`."""
+        outputs, after = self._run_layers(table, steps, state, None)
+        return outputs[-1], after
+
+    @abstractmethod
+    def _encode_words(self, ids: WordIds) -> Array: ...
+
+    @abstractmethod
+    def _run_layer(self, number: int, x: Array, steps: RowSteps, state: HiddenState) -> tuple[Array, HiddenState]:
+        """Outputs (G, T, R, P), zero beyond a row's end, and the state after the last step of each row."""
+
+    def _run_layers(self, table: Array, steps: RowSteps, state: State, depth: int | None) -> tuple[list[Array], State]:
+        self._check_steps(table, steps)
+        num_rows = len(steps.lengths)
+        state.check(self.config, num_rows if steps.starts is None else 1)
+        x = table[steps.words]  # (G, T, R, P)
+        outputs: list[Array] = []
+        ends: list[HiddenState] = []
+        depth = self.config.lstm_layers if depth is None else depth
+        for number in range(depth):
+            y, end = self._run_layer(number, x, steps, HiddenState(state.h[number], state.c[number]))
+            if self.config.skip_connections and number > 0:
+                y += x
+            x = y
+            outputs.append(y)
+            ends.append(end)
+        # Layers that did not run keep their state.
+        rest = [HiddenState(*(part[number] for part in (state.h, state.c))) for number in range(depth, len(state.h))]
+        rest = [HiddenState(*(np.broadcast_to(p, (p.shape[0], num_rows, p.shape[2])) for p in one)) for one in rest]
+        return outputs, State(*(np.stack(parts) for parts in zip(*ends, *rest, strict=True)))
+
+    def _check_steps(self, table: Array, steps: RowSteps) -> None:
+        num_directions = self.config.num_directions
+        check_array("table", table, (None, self.config.vector_dim), np.float32)
+        check_array("steps.words", steps.words, (num_directions, None, None), np.int64)
+        _, num_steps, num_rows = steps.words.shape
+        check_array("steps.lengths", steps.lengths, (num_rows,), np.int64)
+        check_lengths("steps.lengths", steps.lengths, num_steps)
+        check_indices("steps.words", steps.words, len(table))
+        if steps.starts is not None:
+            check_array("steps.starts", steps.starts, steps.words.shape, np.uint8)
+
+    def _check_ids(self, ids: WordIds) -> None:
+        characters = self.config.characters
+        if (ids.character_ids is None) != (characters is None) or (ids.word_ids is None) != (not self.config.word_dim):
+            raise InputError("the word ids are those of another model: characters or word numbers are missing")
+        counts = {len(part) for part in ids if part is not None}
+        if len(counts) > 1:
+            raise InputError(
+                f"the word ids contain {' and '.join(map(str, sorted(counts)))} words; both parts need one count"
+            )
+        if characters is not None and ids.character_ids is not None:
+            check_array("character_ids", ids.character_ids, (None, None), np.int64)
+            check_indices("character_ids", ids.character_ids, characters.n_characters)
+            widest = max(width for width, _ in characters.filters)
+            if ids.character_ids.shape[1] < widest:
+                raise InputError(
+                    f"character_ids has {ids.character_ids.shape[1]} columns; the widest filter needs {widest}"
+                )
+        if ids.word_ids is not None:
+            check_array("word_ids", ids.word_ids, (None,), np.int64)
+            check_indices("word_ids", ids.word_ids, self.config.n_words)

@@ -1,0 +1,1 @@
+"""Files: text of any compression, atomic writes, output paths, and HDF5 output."""

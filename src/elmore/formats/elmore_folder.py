@@ -1,0 +1,164 @@
+"""Elmore's own folder: a file for each part of a checkpoint, and nothing that could be run.
+
+    config.json            {"format": "elmore", "version": 1, "model": the fields of ModelConfig}
+    model.safetensors      the tensors of `elmore.config.tensor_shapes`
+    card.json              the fields of Card
+    vocabulary.txt         if there is one: a word a line, exactly as it is
+    characters.json        of a model that reads code points: their rows in its table
+    softmax.safetensors    if there is one: weight and bias, read only when asked for
+    state.safetensors      if there is one: h and c, the warm state that sentences start from
+    mixes.safetensors      if there are any: what a task learnt about the layers
+
+The same checkpoint always gives the same bytes. Matrices may be stored as int8 with scales (see `int8`),
+and stay so in a `Checkpoint`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from elmore.config import CharacterConfig, ModelConfig
+from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context, shortened
+from elmore.fields import read_fields
+from elmore.files.atomic_files import atomic_write_folder
+from elmore.formats.arrays import Floats, StoredArray, check_shapes, dequantize, quantize
+from elmore.formats.card import Card, read_card
+from elmore.formats.checkpoint import Checkpoint, Format
+from elmore.formats.storage.container import Container, open_container
+from elmore.formats.storage.json_files import read_json, write_json
+from elmore.formats.storage.safetensors_files import read_stored_tensors, read_tensors, write_tensors
+from elmore.formats.storage.vocabulary_files import read_vocabulary
+from elmore.text.vocabulary import Vocabulary
+
+_CONFIG, _MODEL, _CARD = "config.json", "model.safetensors", "card.json"
+_VOCABULARY, _CHARACTERS = "vocabulary.txt", "characters.json"
+_SOFTMAX, _STATE, _MIXES = "softmax.safetensors", "state.safetensors", "mixes.safetensors"
+_FILES = (_CONFIG, _MODEL, _CARD, _VOCABULARY, _CHARACTERS, _SOFTMAX, _STATE, _MIXES)
+_VERSION = 1
+
+
+def detect(container: Container) -> bool:
+    if _CONFIG not in container.names():
+        return False
+    try:
+        return read_json(container, _CONFIG).get("format") == "elmore"
+    except ElmoreError:
+        return _MODEL in container.names()
+
+
+def read(container: Container) -> Checkpoint:
+    there = container.names()
+    config = _config(container)
+    tensors = read_stored_tensors(container, _MODEL)
+    with error_context(_MODEL):
+        # Before anybody lists what so many layers would need.
+        if config.lstm_layers + (config.characters.n_highways if config.characters else 0) > len(tensors):
+            raise FormatError(f"has {len(tensors)} tensors, too few for the layers that {_CONFIG} tells of")
+    card = read_card(container, _CARD) if _CARD in there else Card()
+    if card.start_state == "warm" and _STATE not in there:
+        raise FormatError(f"{_STATE} is missing, and {_CARD} says that sentences start from it")
+    return Checkpoint(
+        config=config,
+        tensors=tensors,
+        vocabulary=_vocabulary(container),
+        character_vocabulary=_characters(container, config.characters) if config.characters else None,
+        start=_state(container, config) if _STATE in there else None,
+        softmax=partial(_softmax, container, config) if _SOFTMAX in there else None,
+        mixes=read_tensors(container, _MIXES) if _MIXES in there else None,
+        card=card,
+    )
+
+
+def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
+    narrow_or_wide = quantize if small else dequantize
+    if path.is_dir() and any(path.iterdir()) and not detect(open_container(path)):
+        raise InputError(f"{path}: is no folder of Elmore's, and not empty; choose a new or an empty one")
+    with atomic_write_folder(path, replaces=_FILES) as target:
+        write_json({"format": "elmore", "version": _VERSION, "model": checkpoint.config.to_dict()}, target / _CONFIG)
+        write_json(checkpoint.card.to_dict(), target / _CARD)
+        write_tensors(narrow_or_wide(checkpoint.tensors), target / _MODEL)
+        if checkpoint.vocabulary is not None:
+            (target / _VOCABULARY).write_bytes(_lines(checkpoint.vocabulary.words))
+        if checkpoint.character_vocabulary is not None:
+            write_json(dict(checkpoint.character_vocabulary), target / _CHARACTERS)
+        if checkpoint.softmax is not None:
+            write_tensors(narrow_or_wide(checkpoint.softmax()), target / _SOFTMAX)
+        if checkpoint.start is not None:
+            write_tensors(checkpoint.start, target / _STATE)
+        if checkpoint.mixes is not None:
+            write_tensors(checkpoint.mixes, target / _MIXES)
+
+
+FOLDER = Format(name="folder", detect=detect, read=read, write=write, files=f"{_CONFIG} and {_MODEL}")
+# The same, with its matrices in a quarter of the space; read as any other folder.
+FOLDER_INT8 = FOLDER._replace(name="folder-int8", write=partial(write, small=True))
+
+
+def _config(container: Container) -> ModelConfig:
+    values = read_json(container, _CONFIG)
+    with error_context(_CONFIG):
+        if values.get("format") != "elmore":
+            raise FormatError(f"its format is {values.get('format')!r}, not 'elmore': this is another program's model")
+        if values.get("version") != _VERSION:
+            raise FormatError(
+                f"its version is {values.get('version')!r}, and this Elmore reads version {_VERSION}; "
+                "a newer Elmore may read it"
+            )
+        if unknown := sorted(values.keys() - {"format", "version", "model"}):
+            raise FormatError(f"unknown field {shortened(unknown)}")
+        if "model" not in values:
+            raise FormatError("the field model, with the shape of the model, is missing")
+        return read_fields(ModelConfig, values["model"], where="model", error=FormatError)
+
+
+def _vocabulary(container: Container) -> Vocabulary | None:
+    # Never in such a folder; so somebody laid it over the model's own.
+    if "vocab.txt" in container.names():
+        return read_vocabulary(container, "vocab.txt")
+    if _VOCABULARY not in container.names():
+        return None
+    try:
+        text = container.read(_VOCABULARY).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{_VOCABULARY}: not UTF-8 at byte {error.start}") from None
+    return Vocabulary(text.removesuffix("\n").split("\n") if text else [])
+
+
+def _lines(words: Sequence[str]) -> bytes:
+    try:
+        if odd := [word for word in words if "\n" in word]:
+            raise CannotExpress(f"{_VOCABULARY} cannot hold the word {odd[0]!r}, which has a line end in it")
+        return "".join(f"{word}\n" for word in words).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CannotExpress(
+            f"{_VOCABULARY} cannot hold {error.object[error.start]!r}, which UTF-8 has no bytes for"
+        ) from None
+
+
+def _characters(container: Container, config: CharacterConfig) -> dict[str, int] | None:
+    if config.alphabet == "bytes":
+        return None
+    table = read_json(container, _CHARACTERS)
+    for character, row in table.items():
+        if type(row) is not int or not 0 <= row < config.n_characters:
+            raise FormatError(
+                f"{_CHARACTERS}: {character!r} has the row {str(row)[:40]}; the table has {config.n_characters} rows"
+            )
+    return table
+
+
+def _state(container: Container, config: ModelConfig) -> dict[str, Floats]:
+    layers = (config.lstm_layers, config.num_directions)
+    tensors = read_tensors(container, _STATE)
+    with error_context(_STATE):
+        check_shapes(tensors, {"h": (*layers, config.vector_dim), "c": (*layers, config.cell_dim)})
+    return tensors
+
+
+def _softmax(container: Container, config: ModelConfig) -> Mapping[str, StoredArray]:
+    tensors = read_stored_tensors(container, _SOFTMAX)
+    with error_context(_SOFTMAX):
+        words = math.prod(tensors["bias"].shape) if "bias" in tensors else 0
+        check_shapes(tensors, {"weight": (words, config.vector_dim), "bias": (words,)})
+    return tensors

@@ -1,1 +1,0 @@
-"""The hot functions. `selection` chooses among them; `reference` is the truth that the others must agree with."""

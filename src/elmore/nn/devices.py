@@ -1,0 +1,128 @@
+"""Devices of torch: which one is used, how arrays become tensors there, and what works in a forked process."""
+
+import os
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmore.engine.devices import AUTO
+from elmore.errors import InputError
+from elmore.forks import forked_with_torch
+
+CPU = torch.device("cpu")
+
+
+def choose_device(name: str | torch.device | None = AUTO) -> torch.device:
+    """The device of this name; "auto" (or None) is a GPU if there is one, else the CPU.
+
+    Each process that torchrun started on a host has one of several GPUs, by `LOCAL_RANK`. MPS, on a Mac, is used only
+    by name.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    allow_forked_process()
+    kind = default_device() if name is None or name == AUTO else name
+    try:
+        device = torch.device(kind)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", _local_gpu())
+        # A device that is missing raises an error only when it is used.
+        torch.empty(0, device=device)
+    # torch has no exception class for unknown and missing devices.
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        # torch lists all kinds of devices for an unknown one, and for a GPU how to install its driver.
+        reason = str(error).splitlines()[0].split(". ")[0].rstrip(".")
+        reason = "there is no such kind" if reason.startswith("Expected one of") else reason
+        raise InputError(
+            f"the device {str(kind)!r} cannot be used here: {reason}; give {' or '.join(usable_devices())}"
+        ) from None
+    return device
+
+
+def default_device() -> str:
+    """The kind of device of "auto"."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def describe_devices() -> str:
+    """The devices of this machine, for `elmore info --system`.
+
+    >>> describe_devices().split(", ")[0]
+    'cpu'
+    """
+    return ", ".join(
+        f"{name} ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else name for name in usable_devices()
+    )
+
+
+def as_tensor(array: NDArray[Any] | Tensor) -> Tensor:
+    """A tensor with the memory of the array, or a copy of a read-only array. A tensor is returned unchanged.
+
+    >>> import numpy as np
+    >>> as_tensor(np.ones((2, 3), np.float32)).shape
+    torch.Size([2, 3])
+    """
+    if isinstance(array, Tensor):
+        return array
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on a device. A copy to a GPU is only started: the GPU makes it before later work."""
+    if device.type != "cuda" or not tensor.numel():
+        return tensor.to(device)
+    # A large copy from memory that is not pinned would start only after all earlier work.
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """The number type of products: that of x, unless autocast is on.
+
+    >>> with torch.autocast("cpu", torch.bfloat16):
+    ...     compute_dtype(torch.ones(2))
+    torch.bfloat16
+    """
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory of a GPU or ordinary memory was short."""
+    # On a CPU torch raises a plain RuntimeError.
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def allow_forked_process(device: torch.device = CPU) -> None:
+    """Make torch usable in a process that was forked from one with torch; raise InputError for a GPU.
+
+    Each function that starts torch operations for a caller calls this first. On a CPU torch gets one thread, because
+    the parent's other threads do not exist here (see `elmore.forks`).
+    """
+    if not forked_with_torch():
+        return
+    if device.type != "cpu":
+        raise InputError(
+            f"a forked process cannot use {device}; start processes with multiprocessing.get_context('spawn')"
+        )
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
+def _local_gpu() -> int:
+    local_rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local_rank >= gpus > 0:
+        raise InputError(
+            f"process {local_rank + 1} of this host has no GPU of its own, for there are only {gpus}; start as many "
+            "processes as there are GPUs, or stay on the CPU: --device cpu"
+        )
+    return local_rank
+
+
+def usable_devices() -> list[str]:
+    """The names of the devices of this machine."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *(f"cuda:{number}" for number in range(gpus)), *mps]

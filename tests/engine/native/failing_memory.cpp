@@ -1,0 +1,33 @@
+// Instead of `memory.cpp` of the library.
+#include "failing_memory.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "memory.h"
+
+namespace {
+
+std::atomic<int> allowed{-1};
+
+// Whether another allocation may succeed.
+bool take_allocation() {
+    int left = allowed.load();
+    while (left > 0 && !allowed.compare_exchange_weak(left, left - 1)) {
+    }
+    return left != 0;
+}
+
+}  // namespace
+
+void allow_allocations(int count) { allowed.store(count); }
+
+namespace elmore {
+
+void *allocate(size_t bytes) noexcept {
+    void *memory = nullptr;
+    return take_allocation() && posix_memalign(&memory, 64, bytes) == 0 ? memory : nullptr;
+}
+void release(void *memory) noexcept { std::free(memory); }
+
+}  // namespace elmore
