@@ -16,4 +16,6 @@ class PathFinderWithoutTorch(PathFinder):
         return None if fullname.partition(".")[0] == "torch" else super().find_spec(fullname, path, target)
 
 
-sys.meta_path[sys.meta_path.index(PathFinder)] = PathFinderWithoutTorch
+# Only as a process starts: pytest imports this file too, when it collects doctests.
+if __name__ == "sitecustomize":
+    sys.meta_path[sys.meta_path.index(PathFinder)] = PathFinderWithoutTorch
