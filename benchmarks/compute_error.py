@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
-import figures
+import kernel_figures
 import numpy as np
 import torch
 
@@ -57,7 +57,7 @@ def main() -> None:
         found[name] = parts[name]()
         RESULTS.write_text(json.dumps(found, indent=2) + "\n")
         print(f"{name}: {found[name]}", flush=True)
-    print(figures.compute_error())
+    print(kernel_figures.compute_error())
 
 
 def cosines(embedders: dict[ComputeName, Embedder], text: Path) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-import figures
+import kernel_figures
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def main() -> None:
     key = KEPT_AS[arguments.engine]
     found = {size: row for size in MODELS if (row := (kept.get(key, {}) | measured).get(size))}
     RESULTS.write_text(json.dumps({**kept, **versions, key: found}, indent=2) + "\n")
-    print(figures.equality() if arguments.engine == "numpy" else json.dumps(found, indent=2))
+    print(kernel_figures.equality() if arguments.engine == "numpy" else json.dumps(found, indent=2))
 
 
 def measure(model: Model, engine: EngineName) -> dict[str, float]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import figures
+import kernel_figures
 import numpy as np
 
 from elmore import __version__
@@ -51,7 +51,7 @@ def main() -> None:
         }
     found |= {"recurrence_gflops": recurrence, "microseconds_a_word": words}
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
-    print(figures.native_recurrence(), figures.native_words(), sep="\n\n")
+    print(kernel_figures.native_recurrence(), kernel_figures.native_words(), sep="\n\n")
 
 
 def recurrence_gflops(engine: CpuEngine, rows: int) -> float:

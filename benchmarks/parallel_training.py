@@ -89,7 +89,7 @@ def pretrain(data: Path, scratch: Path) -> list[str]:
             if words > PRETRAINING_WORDS:
                 break
             file.write(line)
-    prepare = ["prepare", text, "-o", corpus, "--tokenized", "--language", "cop"]
+    prepare = ["prepare", str(text), "-o", str(corpus), "--tokenized", "--language", "cop"]
     subprocess.run([sys.executable, "-m", "elmore", "-q", *prepare], check=True, timeout=LIMIT)
     return ["pretrain", str(corpus), "--recipe", "tiny", "--epochs", "1"]
 

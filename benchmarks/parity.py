@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import figures
 import h5py
+import kernel_figures
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -169,7 +169,7 @@ def main() -> None:
     machine = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({**versions, **machine, "rows": found}, indent=2) + "\n")
-    print(figures.parity())
+    print(kernel_figures.parity())
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ class _Clock:
         self.training, self.done = training, 0
 
     @property
-    def graphs(self) -> Mapping[tuple[int, int | None], object]:
+    def graphs(self) -> Mapping[Any, object]:
         """The captured graphs, by the shape of window they are for."""
         return self.training.stepper._graphs
 

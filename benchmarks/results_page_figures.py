@@ -23,10 +23,8 @@ RECIPES = Path(__file__).resolve().parents[1] / "src" / "elmore" / "recipes" / "
 Row = dict[str, Any]
 
 
-class TestSet(NamedTuple):
-    """A test set, the comparison that has it, and what of the paper's Table 1 it is held to."""
-
-    __test__ = False  # no test of pytest's, whatever its name begins with
+class ComparedSet(NamedTuple):
+    """A test set, the comparison that scores it, and the row of the paper's Table 1 to compare with."""
 
     comparison: str
     test: str
@@ -34,19 +32,19 @@ class TestSet(NamedTuple):
 
 
 TEST_SETS = (
-    TestSet("squad", "SQuAD, articles 37 to 48", "SQuAD"),
-    TestSet("squad", "SQuAD, articles 37 to 47", "SQuAD"),
-    TestSet("snli", "SNLI", "SNLI"),
-    TestSet("mnli", "MultiNLI"),
-    TestSet("srl", "PropBank on EWT", "SRL"),
-    TestSet("litbank", "LitBank, fold 0", "coreference"),
-    TestSet("ontogum", "OntoGUM", "coreference"),
-    TestSet("wikineural", "WikiNEuRal", "NER"),
-    TestSet("wikineural", "Wikigold", "NER"),
-    TestSet("wnut17", "WNUT-17", "NER"),
-    TestSet("sst", "SST-5", "SST-5"),
-    TestSet("ewt-upos", "EWT"),
-    TestSet("ewt-xpos", "EWT"),
+    ComparedSet("squad", "SQuAD, articles 37 to 48", "SQuAD"),
+    ComparedSet("squad", "SQuAD, articles 37 to 47", "SQuAD"),
+    ComparedSet("snli", "SNLI", "SNLI"),
+    ComparedSet("mnli", "MultiNLI"),
+    ComparedSet("srl", "PropBank on EWT", "SRL"),
+    ComparedSet("litbank", "LitBank, fold 0", "coreference"),
+    ComparedSet("ontogum", "OntoGUM", "coreference"),
+    ComparedSet("wikineural", "WikiNEuRal", "NER"),
+    ComparedSet("wikineural", "Wikigold", "NER"),
+    ComparedSet("wnut17", "WNUT-17", "NER"),
+    ComparedSet("sst", "SST-5", "SST-5"),
+    ComparedSet("ewt-upos", "EWT"),
+    ComparedSet("ewt-xpos", "EWT"),
 )
 PROBES = ("ewt-upos-probes", "ewt-xpos-probes")
 TAGS = {"ewt-upos": "EWT, universal tags", "ewt-xpos": "EWT, Penn-style tags"}  # of one test set

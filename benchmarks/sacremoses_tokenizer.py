@@ -49,7 +49,9 @@ def _tokenize(text: str, language: str) -> Tokens:
     offsets = []
     end = 0
     for word in words:
-        start = _SKIPPED.match(text, end).end()
+        skipped = _SKIPPED.match(text, end)
+        assert skipped is not None  # the pattern matches an empty string
+        start = skipped.end()
         if text.startswith(word, start):
             end = start + len(word)
         else:  # sacremoses removed a control character inside the word

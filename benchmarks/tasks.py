@@ -127,7 +127,7 @@ def measure_training(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(arguments.threads)
     set_threads(arguments.threads)
     device = torch.device(arguments.device)
-    bilm = load(DEFAULT_MODEL, device=device)
+    bilm = load(DEFAULT_MODEL)
     return {
         "benchmark": "tasks_training",
         "model": DEFAULT_MODEL,

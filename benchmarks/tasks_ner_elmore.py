@@ -39,12 +39,12 @@ def main(folder: Path, data: Path, sentences: int) -> None:
     labels = NER.labels(train, recipe.task)
     vocabulary, vectors = build_vocabulary((example.tokens for example in train), recipe.words)
     style = find_token_style(NER, recipe, train)
-    bilm = load(recipe.elmo.model, device="cpu")
+    bilm = load(recipe.elmo.model)
 
     def tagger(
         *, elmo: bool, characters: bool, compute: ComputeName = "float32"
     ) -> AssembledModel[TaggedTokens, list[str]]:
-        changes = {} if elmo else {"elmo.where": "none"}
+        changes: dict[str, object] = {} if elmo else {"elmo.where": "none"}
         if not characters:
             changes["words.character_filters"] = 0
         sources = TokenSources(

@@ -45,11 +45,11 @@ MOST = {"coref": 3}  # documents of many sentences
 def measure_rates(arguments: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(arguments.threads)
     set_threads(arguments.threads)
-    bilm = load(DEFAULT_MODEL, device="cpu")
+    bilm = load(DEFAULT_MODEL)
     return {
         "benchmark": "tasks_rates",
         "model": DEFAULT_MODEL,
-        "kernels": choose_kernels(torch.device("cpu"), torch.float32, training=False).name,
+        "kernels": choose_kernels(torch.device("cpu"), torch.float32).name,
         "threads": arguments.threads,
         "rounds": arguments.rounds,
         "tasks": {name: measure_task(name, bilm, arguments) for name in arguments.tasks},

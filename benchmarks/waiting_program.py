@@ -16,7 +16,7 @@ class WaitingProgram:
 
     def __init__(self, command: Sequence[str]) -> None:
         # What it says besides its answers is of use only if it fails.
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # open as long as the program is up
+        self._said: Any = tempfile.TemporaryFile("w+")  # noqa: SIM115  # open as long as the program is up
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True
         )
@@ -42,7 +42,7 @@ class WaitingProgram:
         if not line:
             self._process.wait()
             self._said.seek(0)
-            raise SystemExit(f"{self._process.args} ended early:\n{self._said.read()[-2000:]}")
+            raise SystemExit(f"{self._process.args!r} ended early:\n{self._said.read()[-2000:]}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

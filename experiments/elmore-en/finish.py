@@ -15,7 +15,7 @@ from elmore.config import ModelConfig
 from elmore.formats import Card
 from elmore.formats.card import apply_card_file, read_card_file
 from elmore.formats.storage.json_files import write_json
-from elmore.model import load, save
+from elmore.model import Model, load, save
 from elmore.text.style import TOKENIZER_VERSION
 
 HERE = Path(__file__).parent
@@ -32,7 +32,7 @@ def main() -> None:
         print(f"wrote {arguments.output / 'card.json'}")
         return
     model = load(arguments.trained)
-    save(replace(model, card=described(model.card)), arguments.output, format="folder-int8")
+    save(Model(replace(model.checkpoint, card=described(model.card))), arguments.output, format="folder-int8")
     size = sum(path.stat().st_size for path in arguments.output.iterdir())
     print(f"wrote {arguments.output}: {size / 1e6:.1f} MB")
 

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE
+from elmore.engine.devices import AUTO
 from elmore.model import load
-from elmore.nn.devices import choose_device
 from elmore.scoring import perplexity
 from elmore.scoring.predictor import Predictor
 from elmore.text.reading import read_sentences
@@ -35,15 +33,14 @@ def main() -> None:
     parser.add_argument("--float32", metavar="TRAINED", help="the same model before its weights became int8")
     parser.add_argument("--texts", type=Path, default=TEXTS)
     parser.add_argument("--only", nargs="*", help="names of texts, without .txt.xz")
-    parser.add_argument("--device")
+    parser.add_argument("--device", default=AUTO)
     arguments = parser.parse_args()
     texts = {path.name.removesuffix(".txt.xz"): path for path in sorted(arguments.texts.glob("*.txt.xz"))}
     texts = {name: path for name, path in texts.items() if name in (arguments.only or texts)}
     if not texts:
         raise SystemExit(f"{arguments.texts}: no such texts (*.txt.xz) there")
-    device = choose_device(arguments.device)
-    model = Scorer.of(arguments.model, device=device)
-    trained = Scorer.of(arguments.float32, device=device) if arguments.float32 else None
+    model = Scorer.of(arguments.model, device=arguments.device)
+    trained = Scorer.of(arguments.float32, device=arguments.device) if arguments.float32 else None
     for name, path in texts.items():
         carried = model.score(path, state="carry")
         keep("perplexity", name, carried)
@@ -59,8 +56,8 @@ class Scorer:
     predictor: Predictor
 
     @classmethod
-    def of(cls, model: str, *, device: torch.device) -> "Scorer":
-        return cls(Predictor(load(model, device=device)))
+    def of(cls, model: str, *, device: str) -> "Scorer":
+        return cls(Predictor(load(model), device=device))
 
     def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:
         found = perplexity(self._sentences(text), model=self.predictor, state=state)

@@ -79,7 +79,7 @@ def measure(text: TaskText, folder: Path, arguments: argparse.Namespace) -> dict
     style = find_token_style(task, recipe, train)
     sentences = text_to_tune_on(task, train)
     device = choose_device(arguments.device)
-    before = load(arguments.model, device=device)
+    before = load(arguments.model)
     shutil.rmtree(folder, ignore_errors=True)  # what a try before this one left
     after = returned(fine_tune(before, sentences, folder, recipe.elmo, token_style=style, device=device))
     rows = {}
