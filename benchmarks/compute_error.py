@@ -25,7 +25,7 @@ from elmore import Embedder, __version__, load, perplexity, tasks
 from elmore.defaults import ComputeName
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.tasks.readers.wsd_xml import read_wsd
-from elmore.text.reading import read_sentences
+from elmore.text.sentence_reader import read_sentences
 
 RESULTS = Path(__file__).resolve().parent / "results" / "compute_error.json"
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -17,7 +17,7 @@ from torch import Tensor
 from elmore import Embedder, embed_file
 from elmore.engine.rows import PackedRows
 from elmore.model import Model, save
-from elmore.text.reading import read_sentences
+from elmore.text.sentence_reader import read_sentences
 
 Sentences = list[list[str]]
 

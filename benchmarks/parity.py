@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmore import Embedder, __version__, load
 from elmore.compat.allennlp import Elmo
 from elmore.embedding.warm_start import embed_vocabulary
-from elmore.text.reading import read_sentences
+from elmore.text.sentence_reader import read_sentences
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "parity.json"

@@ -30,10 +30,10 @@ from circumstances import circumstances
 
 from elmore.corpus.numbering import number_block
 from elmore.files.text_files import read_lines
-from elmore.text import moses, tokenizing
+from elmore.text import moses, tokenizer
 from elmore.text.splitting import split_sentences
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tokenizer.json"
 TEXTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "text" / "eval"
@@ -105,7 +105,7 @@ class Work(NamedTuple):
 
 
 def work_of(text: str, version: int) -> Work:
-    style = TextStyle(tokenizer_version=version)
+    style = TokenizerConfig(tokenizer_version=version)
     tokenizer = Tokenizer(style)
     sentences = [sentence.text for line in text.split("\n") for sentence in split_sentences(line, version=version)]
     words = check_equal(sentences, tokenizer)
@@ -136,7 +136,7 @@ def check_equal(sentences: list[str], tokenizer: Tokenizer) -> int:
 @contextmanager
 def tokenizing_by(program: str) -> Iterator[None]:
     module = PROGRAMS[program]
-    with mock.patch.multiple(tokenizing, tokenize_v1=module.tokenize_v1, tokenize_v2=module.tokenize_v2):
+    with mock.patch.multiple(tokenizer, tokenize_v1=module.tokenize_v1, tokenize_v2=module.tokenize_v2):
         yield
 
 

@@ -15,7 +15,7 @@ from elmore.model import Model
 from elmore.pretraining.events import Event
 from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.recipe import Recipe
-from elmore.recipe import override, read_recipe
+from elmore.recipe import apply_overrides, read_recipe
 from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.log import read_log
 
@@ -63,7 +63,7 @@ def small_corpus(folder: Path, *, seed: int = 1, documents: int = 20, vocabulary
 
 def small_recipe(**changes: object) -> Recipe:
     """As in `small_recipe(**{"training.steps": 20})`."""
-    return override(read_recipe("tiny", Recipe), FIELDS | {name: str(value) for name, value in changes.items()})
+    return apply_overrides(read_recipe("tiny", Recipe), FIELDS | {name: str(value) for name, value in changes.items()})
 
 
 def small_run(

@@ -15,7 +15,7 @@ from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.recipe import Recipe, Training
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Windows
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.distributed import World
 
@@ -64,7 +64,15 @@ def small_stream(sentences: int = 60, *, seed: int = 1) -> np.ndarray:
 
 
 EMPTY_MANIFEST = Manifest(
-    written_by="", text=TextStyle(), parts={}, types=0, vocabulary={}, seed=1, heldout_share=0.0, inputs=(), files={}
+    written_by="",
+    text=TokenizerConfig(),
+    parts={},
+    types=0,
+    vocabulary={},
+    seed=1,
+    heldout_share=0.0,
+    inputs=(),
+    files={},
 )
 
 
@@ -77,7 +85,7 @@ def small_corpus_in_memory(sentences: int = 60) -> Corpus:
         types=TYPES,
         classes=CLASSES,
         vocabulary=Vocabulary(TYPES),
-        style=TextStyle(),
+        style=TokenizerConfig(),
         manifest=EMPTY_MANIFEST,
     )
 

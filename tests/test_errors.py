@@ -11,7 +11,6 @@ from elmore.errors import (
     NotFound,
     OutOfMemory,
     error_context,
-    shortened,
 )
 
 
@@ -67,16 +66,3 @@ def test_errors_of_others_pass_as_they_are() -> None:
 
 def test_an_error_without_a_reason_has_an_empty_message() -> None:
     assert str(ElmoreError()) == ""
-
-
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        ([], ""),
-        (["a"], "a"),
-        (["a", "b", "c", "d", "e"], "a, b, c, d, e"),
-        (["a", "b", "c", "d", "e", "f", "g"], "a, b, c, d, e and 2 more"),
-    ],
-)
-def test_long_lists_of_names_are_cut_and_counted(names: list[str], text: str) -> None:
-    assert shortened(names) == text

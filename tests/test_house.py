@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "corpus/prepare.py:prepare": "a public door: its options are keywords, as those of the verb are flags",
     "embedding/embedder.py:Embedder.encode": "a public door: sentences, and seven keywords with defaults",
     "tasks/compare_models.py:compare": "a public door: its options are keywords, as those of the verb are flags",
-    "text/reading.py:read_sentences": "a path, and eight keywords with defaults; most callers give two or three",
+    "text/sentence_reader.py:read_sentences": "a path, and eight keywords with defaults; most callers give two",
 }
 
 

@@ -16,7 +16,7 @@ from elmore.config import MEDIUM, ORIGINAL, SMALL
 from elmore.errors import ElmoreError, InputError, NotFound
 from elmore.fields import checked_field, read_fields
 from elmore.pretraining.recipe import Recipe, Training
-from elmore.recipe import override, read_recipe, recipe_names
+from elmore.recipe import apply_overrides, read_recipe, recipe_names
 
 
 def from_json(recipe: Recipe) -> Recipe:
@@ -67,7 +67,7 @@ def test_a_file_names_only_what_differs(tmp_path):
 
 class TestTheCommandLine:
     def test_single_fields_are_override(self):
-        recipe = override(
+        recipe = apply_overrides(
             Recipe(),
             {
                 "training.learning_rate": "1e-3",
@@ -86,44 +86,44 @@ class TestTheCommandLine:
 
     def test_who_asks_for_epochs_gets_them_from_a_recipe_that_counts_steps(self):
         assert read_recipe("tiny", Recipe).training.steps == 600
-        assert override(read_recipe("tiny", Recipe), {"training.epochs": "2"}).training.steps == 0
-        both = override(read_recipe("tiny", Recipe), {"training.epochs": "2", "training.steps": "7"})
+        assert apply_overrides(read_recipe("tiny", Recipe), {"training.epochs": "2"}).training.steps == 0
+        both = apply_overrides(read_recipe("tiny", Recipe), {"training.epochs": "2", "training.steps": "7"})
         assert both.training.steps == 7
 
     def test_false_takes_away_what_a_model_may_lack(self):
         words = {"model.characters": "false", "model.word_dim": "128", "model.n_words": "900"}
-        recipe = override(Recipe(), words | {"model.cell_clip": "false", "model.projection_clip": "false"})
+        recipe = apply_overrides(Recipe(), words | {"model.cell_clip": "false", "model.projection_clip": "false"})
         assert recipe.model.characters is None
         assert recipe.model.cell_clip is None
         assert recipe.model.projection_clip is None
         assert from_json(recipe) == recipe
         # And back again.
-        assert override(recipe, {"model.characters.n_highways": "1"}).model.characters.n_highways == 1
+        assert apply_overrides(recipe, {"model.characters.n_highways": "1"}).model.characters.n_highways == 1
 
     @pytest.mark.parametrize(
         "text", ["2024-01-01", "2024", "true", "false", "07:32:00", "inf", "1e3", "[1]", "{}", "nan", "9" * 5000]
     )
     def test_override_takes_any_text_for_a_text_field(self, text):
-        assert override(TextRecipe(), {"elmo.model": text}).elmo.model == text
+        assert apply_overrides(TextRecipe(), {"elmo.model": text}).elmo.model == text
 
     @pytest.mark.parametrize(("text", "value"), [('"a b"', "a b"), ("'false'", "false"), ("a b", "a b"), ('"a', '"a')])
     def test_override_reads_quoted_text_as_toml(self, text, value):
-        assert override(TextRecipe(), {"elmo.model": text}).elmo.model == value
+        assert apply_overrides(TextRecipe(), {"elmo.model": text}).elmo.model == value
 
     @pytest.mark.parametrize(
         ("text", "value"), [("2", 2), ("all", "all"), ("2024-01-01", "2024-01-01"), ("1.5", "1.5")]
     )
     def test_override_reads_number_or_text_as_either(self, text, value):
-        assert override(TextRecipe(), {"elmo.layers": text}).elmo.layers == value
+        assert apply_overrides(TextRecipe(), {"elmo.layers": text}).elmo.layers == value
 
     @pytest.mark.parametrize(("text", "value"), [("false", None), ("true", "true"), ('"false"', "false")])
     def test_override_reads_false_as_none_for_optional_text(self, text, value):
-        assert override(TextRecipe(), {"elmo.language": text}).elmo.language == value
+        assert apply_overrides(TextRecipe(), {"elmo.language": text}).elmo.language == value
 
     @pytest.mark.parametrize("text", ["[" * 5000, "9" * 5000])
     def test_override_rejects_toml_that_cannot_be_parsed(self, text):
         with pytest.raises(InputError, match=r"^training\.batch_size is .*must be a whole number"):
-            override(Recipe(), {"training.batch_size": text})
+            apply_overrides(Recipe(), {"training.batch_size": text})
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ WRONG = [
 @pytest.mark.parametrize(("fields", "complaint"), WRONG, ids=[complaint for _, complaint in WRONG])
 def test_a_wrong_field_is_refused_by_its_name(fields, complaint):
     with pytest.raises(InputError) as caught:
-        override(Recipe(), fields)
+        apply_overrides(Recipe(), fields)
     assert complaint in str(caught.value)
 
 
@@ -313,7 +313,7 @@ class TestARecipeOfAnotherTraining:
 
         words = ["--elmo.layers", "false", "--training.patience=2", "--task.name", "srl"]
         changes = recipe_changes(train.make_context("train", words))
-        changed = override(read_recipe(ner, TaskRecipe), changes)
+        changed = apply_overrides(read_recipe(ner, TaskRecipe), changes)
         assert (changed.task.name, changed.elmo, changed.training) == ("srl", Elmo(where="both"), Fit(patience=2))
         assert changed.task.columns == {"word": 1, "tag": 2}
         with pytest.raises(InputError, match="'--patience' is no option of train; fields of a recipe look like"):
@@ -334,7 +334,7 @@ class TestARecipeOfAnotherTraining:
     )
     def test_what_is_wrong_is_named(self, ner, changes, complaint):
         with pytest.raises(InputError) as caught:
-            override(read_recipe(ner, TaskRecipe), changes)
+            apply_overrides(read_recipe(ner, TaskRecipe), changes)
         assert complaint in str(caught.value)
 
     def test_a_file_is_named_with_what_is_wrong_in_it(self, tmp_path):

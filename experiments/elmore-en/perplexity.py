@@ -20,7 +20,7 @@ from elmore.engine.devices import AUTO
 from elmore.model import load
 from elmore.scoring import perplexity
 from elmore.scoring.predictor import Predictor
-from elmore.text.reading import read_sentences
+from elmore.text.sentence_reader import read_sentences
 
 RESULTS = Path(__file__).parent / "results"
 TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text" / "eval"

@@ -23,7 +23,7 @@ from elmore import Embedder
 from elmore.embedding.warm_start import compute_warm_start
 from elmore.model import Model, load
 from elmore.scoring import perplexity
-from elmore.text.reading import read_sentences
+from elmore.text.sentence_reader import read_sentences
 
 RESULTS = Path(__file__).parent / "results" / "start_state.json"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"

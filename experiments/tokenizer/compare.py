@@ -23,8 +23,8 @@ from elmore.files.text_files import read_lines
 from elmore.scoring.perplexity import perplexity
 from elmore.scoring.predictor import Predictor
 from elmore.text.splitting import split_sentences
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
 RESULTS = Path(__file__).parent / "results" / "compare.json"
 TEXTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "text" / "eval"
@@ -60,7 +60,7 @@ def main() -> None:
         RESULTS.write_text(json.dumps({"model": arguments.model, "texts": found}, indent=2) + "\n")
 
 
-def cuts(path: Path, style: TextStyle) -> Iterator[Cut]:
+def cuts(path: Path, style: TokenizerConfig) -> Iterator[Cut]:
     """Sentence by sentence where the versions agree on where they end, else a paragraph at a time."""
     old, new = (Tokenizer(replace(style, tokenizer_version=version)) for version in (1, 2))
     for line in read_lines(path):

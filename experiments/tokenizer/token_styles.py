@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from elmore.files.text_files import read_lines
-from elmore.text.style import TOKENIZER_VERSION, PennStyle, TextStyle
-from elmore.text.token_style import convert_tokens, tokenize_in_style
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TOKENIZER_VERSION, PennStyle, TokenizerConfig
+from elmore.text.token_style import retokenize, tokenize_in_style
+from elmore.text.tokenizer import Tokenizer
 
 RESULTS = Path(__file__).parent / "results" / "token_styles.json"
 CONVERTED_SENTENCES = 2000
@@ -91,10 +91,9 @@ def score(sentences: list[TreebankSentence]) -> dict[str, float]:
 
 def equal(texts: list[str], style: PennStyle) -> float:
     """The share of texts, in per cent, whose tokens of a style become the words that the tokeniser finds."""
-    tokenizer = Tokenizer(TextStyle(tokenizer_version=TOKENIZER_VERSION))
+    tokenizer = Tokenizer(TokenizerConfig(tokenizer_version=TOKENIZER_VERSION))
     same = [
-        convert_tokens(tokenize_in_style(text, style).words, tokenizer, style=style).words
-        == tokenizer.tokenize(text).words
+        retokenize(tokenize_in_style(text, style).words, tokenizer, style=style).words == tokenizer.tokenize(text).words
         for text in texts
     ]
     return round(100 * sum(same) / len(same), 2)

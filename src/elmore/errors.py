@@ -86,24 +86,3 @@ def requires_torch(what: str) -> Iterator[None]:
         if (error.name or "").partition(".")[0] != "torch":
             raise
         raise MissingExtra(what, library="torch", extra="torch") from None
-
-
-def shortened(names: list[str], most: int = 5) -> str:
-    """Join names for a message, and say how many were left out.
-
-    >>> shortened(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    if len(names) <= most:
-        return ", ".join(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def count(number: int, what: str) -> str:
-    """A number with its noun, for a message; the noun may come as the plural that a key of JSON is.
-
-    >>> count(1, "sentence"), count(1200, "word"), count(1, "skipped_files")
-    ('1 sentence', '1,200 words', '1 skipped file')
-    """
-    noun = what.replace("_", " ").removesuffix("s")
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

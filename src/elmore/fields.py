@@ -15,7 +15,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from numbers import Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from elmore.errors import ElmoreError, InputError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import ElmoreError, InputError, error_context
 
 T = TypeVar("T")
 
@@ -151,7 +152,7 @@ def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
         raise InputError(f"{where or 'this'} is {_shown(values)}; it must be a table of fields")
     declared = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
     if unknown := sorted(str(name) for name in values.keys() - declared.keys()):
-        raise InputError(f"unknown field {_dotted_name(where, shortened(unknown))}; known are {', '.join(declared)}")
+        raise InputError(f"unknown field {_dotted_name(where, join_names(unknown))}; known are {', '.join(declared)}")
     kinds = get_type_hints(cls)
     given: dict[str, Any] = {}
     for name, value in values.items():

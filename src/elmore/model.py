@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.config import ModelConfig
+from elmore.display import html_table
 from elmore.engine.state import State
 from elmore.errors import InputError
 from elmore.files.output_paths import check_output
@@ -18,7 +19,6 @@ from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.arrays import Int8Array, StoredArray
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
-from elmore.html_repr import html_table
 from elmore.sources import ModelLocation, find, find_pair
 from elmore.text.vocabulary import Vocabulary
 from elmore.text.word_ids import WordIndexer

@@ -19,7 +19,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from elmore.errors import ElmoreError, InputError, NotFound, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import ElmoreError, InputError, NotFound, error_context
 from elmore.fields import TomlText, read_fields
 from elmore.files.os_errors import reading
 
@@ -38,11 +39,11 @@ def read_recipe(name: str | Path, kind: type[R]) -> R:
     return _read_recipe(_find(str(name), kind), str(name), kind, seen=())
 
 
-def override(recipe: R, changes: Mapping[str, Any]) -> R:
+def apply_overrides(recipe: R, changes: Mapping[str, Any]) -> R:
     """A recipe with single fields changed, by dotted names. A string is TOML, or the text itself for a text field.
 
     >>> from elmore.pretraining.recipe import Recipe
-    >>> override(Recipe(), {"training.batch_size": "64", "model.cell_dim": 512}).training.batch_size
+    >>> apply_overrides(Recipe(), {"training.batch_size": "64", "model.cell_dim": 512}).training.batch_size
     64
     """
     values: dict[str, Any] = {}
@@ -113,7 +114,7 @@ def _named(name: str, kind: type) -> Iterator[None]:
 def _merged(kind: type[R], values: Mapping[str, Any], *, base: R | None = None) -> R:
     sections = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     if unknown := sorted(values.keys() - set(sections)):
-        raise InputError(f"unknown section {shortened(unknown)}; this recipe has [{'], ['.join(sections)}]")
+        raise InputError(f"unknown section {join_names(unknown)}; this recipe has [{'], ['.join(sections)}]")
     return read_fields(kind, values, base=base)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.formats import Card, Checkpoint, StoredArray
-from elmore.text.style import TOKENIZER_VERSION, TextStyle
+from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig
 
 NAME = "tiny-random"
 
@@ -27,7 +27,7 @@ def tiny_checkpoint() -> Checkpoint:
         licence="Apache-2.0",
         source="written by elmore itself",
         format="built in",
-        text=TextStyle(tokenizer_version=TOKENIZER_VERSION),
+        text=TokenizerConfig(tokenizer_version=TOKENIZER_VERSION),
     )
     # Above 1, so that context visibly moves the vectors.
     return Checkpoint(config=CONFIG, tensors=random_tensors(CONFIG, seed=2018, gain=1.5), card=card)

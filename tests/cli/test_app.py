@@ -67,7 +67,7 @@ def test_help_and_version_do_not_import_torch(arguments: list[str]) -> None:
         "import sys, contextlib\n"
         "from elmore.cli import main\n"
         f"with contextlib.suppress(SystemExit): main({arguments!r})\n"
-        "heavy = ('torch', 'numpy', 'h5py', 'rich', 'pydantic', 'sacremoses', 'elmore.text.tokenizing')\n"
+        "heavy = ('torch', 'numpy', 'h5py', 'rich', 'pydantic', 'sacremoses', 'elmore.text.tokenizer')\n"
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     assert ended.stderr.strip() == "[]"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmore import Embedder, load
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
 MODELS = [
     "allennlp",
@@ -135,7 +135,7 @@ def test_convert_to_hdf5_preserves_the_text_style(elmore, tmp_path: Path) -> Non
     style = ("--tokenizer-version", 2, "--language", "el", "--lowercase")
     assert elmore("convert", "tiny-random", "-o", tmp_path / "pair", "--format", "hdf5", *style).code == 0
     assert elmore("convert", tmp_path / "pair", "-o", tmp_path / "back").code == 0
-    expected = TextStyle(tokenizer_version=2, language="el", lowercase=True)
+    expected = TokenizerConfig(tokenizer_version=2, language="el", lowercase=True)
     options, weights = tmp_path / "pair" / "options.json", tmp_path / "pair" / "weights.hdf5"
     models = [load(tmp_path / "pair"), load(options), load(weights), load(options_file=options, weight_file=weights)]
     assert [model.card.text for model in [*models, load(tmp_path / "back")]] == [expected] * 5

@@ -9,7 +9,7 @@ import pytest
 
 from elmore.corpus.corpus import FILES, Corpus, CorpusWriter
 from elmore.errors import ElmoreError, FormatError, NotFound
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
 TEXT = {"tokenizer": "whitespace", "tokenizer_version": 2, "language": "de", "lowercase": True, "escape": False}
 PART = {"documents": 1, "sentences": 1, "tokens": 1, "types": 1, "unknown_tokens": 1, "unknown_share": 1.0}
@@ -48,7 +48,7 @@ def test_a_corpus_is_read_back_as_it_was_written(folder):
     assert corpus.types == ["<S>", "</S>", "b", "a"]
     assert corpus.classes.tolist() == [0, 1, 3, 2]
     assert corpus.vocabulary.words == ("<S>", "</S>", "<UNK>", "b")
-    assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2, language="de", lowercase=True)
+    assert corpus.style == TokenizerConfig(tokenizer="whitespace", tokenizer_version=2, language="de", lowercase=True)
     assert list(corpus.manifest.files) == list(FILES)
 
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from elmore.corpus.documents import blocks_of
 from elmore.corpus.numbering import BOUNDARY, DOCUMENT, Draft, number_block
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
-BLANKS = TextStyle(tokenizer="whitespace")
+BLANKS = TokenizerConfig(tokenizer="whitespace")
 
 
 def test_running_text_is_split_and_tokenised():
-    words, stream, _ = number_block("\nI took a bow. Why? I did.", style=TextStyle())
+    words, stream, _ = number_block("\nI took a bow. Why? I did.", style=TokenizerConfig())
     assert words.split("\n") == ["I", "took", "a", "bow", ".", "Why", "?", "did"]
     assert stream.tolist() == [DOCUMENT, 2, 3, 4, 5, 6, 0, 7, 8, 0, 2, 9, 6, 0]
 
@@ -27,8 +27,8 @@ def test_boundary_words_and_empty_sentences_are_dropped_and_counted():
 
 
 def test_the_style_decides_over_words():
-    assert number_block("Ab B", style=TextStyle(tokenizer="whitespace", lowercase=True)).words == "ab\nb"
-    assert number_block("MKM", style=TextStyle(tokenizer="characters")).stream.tolist() == [2, 3, 2, 0]
+    assert number_block("Ab B", style=TokenizerConfig(tokenizer="whitespace", lowercase=True)).words == "ab\nb"
+    assert number_block("MKM", style=TokenizerConfig(tokenizer="characters")).stream.tolist() == [2, 3, 2, 0]
 
 
 # "<S>" alone is a line that leaves no sentence, and may be all a document has.

@@ -23,8 +23,8 @@ from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning, NotFound
 from elmore.files.text_files import read_lines
 from elmore.progress import Progress
-from elmore.text.reading import read_sentences
-from elmore.text.style import TextStyle
+from elmore.text.sentence_reader import read_sentences
+from elmore.text.style import TokenizerConfig
 
 Write = Callable[..., str]
 
@@ -65,7 +65,7 @@ def test_a_small_corpus_comes_out_as_worked_out_by_hand(file, tmp_path):
     assert corpus.heldout.tolist() == [0, 6, 4, 5, 0, 6, 7, 0]
     assert corpus.vocabulary.words == ("<S>", "</S>", "<UNK>", "a", "bird")
     assert corpus.classes.tolist() == [0, 1, 3, 4, 2, 2, 2, 2]
-    assert corpus.style == TextStyle(tokenizer="whitespace", tokenizer_version=2)
+    assert corpus.style == TokenizerConfig(tokenizer="whitespace", tokenizer_version=2)
     manifest = corpus.manifest
     assert manifest.parts == {
         "train": CorpusPart(documents=2, sentences=2, tokens=5, types=5, unknown_tokens=3, unknown_share=0.6),
@@ -153,7 +153,7 @@ def test_running_text_gives_the_sentences_that_embedding_would_read(shared, tmp_
     lines = islice(read_lines(shared / "data" / "text" / "news-01.txt.xz"), 150)
     source.write_text("\n".join(lines), encoding="utf-8")
     corpus = prepare([str(source)], tmp_path / "out", heldout=0)
-    expected = [sentence.words for _, sentence in read_sentences(source, style=TextStyle(tokenizer_version=2))]
+    expected = [sentence.words for _, sentence in read_sentences(source, style=TokenizerConfig(tokenizer_version=2))]
     assert sentences(corpus, "train") == expected
     assert corpus.heldout.tolist() == [0]
 
@@ -183,7 +183,7 @@ def test_packed_files_folders_and_standard_input_are_the_same_corpus(file, tmp_p
 def test_proteins_are_read_a_residue_a_word(file, tmp_path):
     corpus = prepare([file(">a\nMKV\n>b\nMM\n", "p.fasta")], tmp_path / "out", heldout=0.1)
     assert sorted([*sentences(corpus, "train"), *sentences(corpus, "heldout")]) == [["M", "K", "V"], ["M", "M"]]
-    assert corpus.style == TextStyle(tokenizer="characters", tokenizer_version=2)
+    assert corpus.style == TokenizerConfig(tokenizer="characters", tokenizer_version=2)
     with pytest.raises(InputError, match="lowercase is for text"):
         prepare([file(">a\nMKV\n", "p.fasta")], tmp_path / "other", lowercase=True)
 
@@ -191,7 +191,7 @@ def test_proteins_are_read_a_residue_a_word(file, tmp_path):
 def test_lower_case_is_noted_in_the_style(file, tmp_path):
     corpus = prepare([file("The END\n\nthe end")], tmp_path / "out", lowercase=True, language="de", heldout=0)
     assert corpus.types[2:] == ["end", "the"]
-    assert corpus.style == TextStyle(tokenizer_version=2, language="de", lowercase=True)
+    assert corpus.style == TokenizerConfig(tokenizer_version=2, language="de", lowercase=True)
 
 
 def test_a_vocabulary_from_a_file_is_taken_as_it_is(file, tmp_path):

@@ -15,7 +15,7 @@ from elmore import Embedder, load
 from elmore.embedding.warm_start import embed_vocabulary
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.model import save
-from elmore.text.reading import read_sentences
+from elmore.text.sentence_reader import read_sentences
 from elmore.text.vocabulary import Vocabulary
 from fixture_variants import VARIANTS
 

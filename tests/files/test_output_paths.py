@@ -24,7 +24,7 @@ def test_an_input_is_never_replaced_whatever_name_it_goes_by(file: Path, monkeyp
     monkeypatch.chdir(file.parent)
     for name in (file, Path("thesis.txt"), Path("../", file.parent.name, "thesis.txt"), link, other_name):
         with pytest.raises(InputError, match=f"{name.name}: is an input, and would be replaced by the output"):
-            check_output(name, inputs=["-", "other.txt", file], is_ours=lambda _: True, force=force)
+            check_output(name, inputs=["-", "other.txt", file], may_replace=lambda _: True, force=force)
 
 
 def test_a_folder_that_holds_an_input_is_not_replaced(file: Path) -> None:
@@ -44,9 +44,9 @@ def test_what_is_there_is_replaced_only_by_force(file: Path) -> None:
 
 
 def test_what_is_elmores_own_may_be_replaced_by_its_like(file: Path) -> None:
-    check_output(file, is_ours=lambda path: path.read_text() == "years of work")
+    check_output(file, may_replace=lambda path: path.read_text() == "years of work")
     with pytest.raises(InputError, match=r"thesis\.txt: is there already, and not Elmore's"):
-        check_output(file, is_ours=lambda _: False)
+        check_output(file, may_replace=lambda _: False)
 
 
 def test_a_new_name_and_an_empty_folder_are_free(file: Path) -> None:

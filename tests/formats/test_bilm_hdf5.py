@@ -16,7 +16,7 @@ from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.card import ElmoSettings
 from elmore.formats.storage.container import FileContainer, OverlayContainer, folder, open_container
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import tiny_checkpoint
 from reference.as_checkpoint import as_checkpoint
@@ -399,7 +399,7 @@ def test_writing_replaces_a_model_but_nobody_elses_files(tmp_path: Path) -> None
 CARD = Card(
     name="mine",
     licence="CC0",
-    text=TextStyle(tokenizer_version=2, language="el", lowercase=True),
+    text=TokenizerConfig(tokenizer_version=2, language="el", lowercase=True),
     source="here",
     format="hdf5",
     extra={"letters": {"years": [1790]}},

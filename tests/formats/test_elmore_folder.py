@@ -14,7 +14,7 @@ from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
 from elmore.formats.arrays import Floats, StoredArray
 from elmore.formats.storage.container import OverlayContainer, folder, open_container
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import tiny_checkpoint
 from one_way import DIRECTIONS, one_way_tensors
@@ -55,7 +55,7 @@ def whole() -> Checkpoint:
             description="Für alle Fälle, 東京 \ud800",
             start_state="warm",
             start_state_from="a text",
-            text=TextStyle(tokenizer="whitespace", tokenizer_version=2, language="tr", lowercase=True),
+            text=TokenizerConfig(tokenizer="whitespace", tokenizer_version=2, language="tr", lowercase=True),
             extra={"nested": {"numbers": [1, 2.5, None]}},
         ),
     )

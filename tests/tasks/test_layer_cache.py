@@ -11,7 +11,7 @@ from elmore.errors import InputWarning
 from elmore.tasks import layer_cache, new_model
 from elmore.tasks.events import Told
 from elmore.tasks.layer_cache import LayerCache, LayerReader
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 from small_tasks import train_small, write_data
 
 SENTENCES = [["I", "took", "a", "bow"], ["Why", "?"], ["They", "slept", "."]]
@@ -73,7 +73,7 @@ def test_layer_cache_of_another_tokenizer_version_is_separate(reader, tmp_path):
     model = reader.embedder.model
     readers = [
         LayerReader(
-            Embedder(model.with_card(replace(model.card, text=TextStyle(tokenizer_version=version)))),
+            Embedder(model.with_card(replace(model.card, text=TokenizerConfig(tokenizer_version=version)))),
             token_style="ud",
         )
         for version in (1, 2)

@@ -3,9 +3,9 @@
 import pytest
 
 from elmore.errors import InputError
-from elmore.text.brackets import find_bracketed
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.brackets import parse_brackets
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from elmore.text.tokenizing import Tokenizer
     ],
 )
 def test_the_words_and_those_in_brackets(sentence, words, bracketed):
-    found = find_bracketed(sentence, Tokenizer(TextStyle()))
+    found = parse_brackets(sentence, Tokenizer(TokenizerConfig()))
     assert found.words == words.split()
     assert [found.words[place] for place in found.bracketed] == bracketed
 
@@ -33,4 +33,4 @@ def test_the_words_and_those_in_brackets(sentence, words, bracketed):
 @pytest.mark.parametrize("sentence", ["none", "[two] [places]", "[open", ["[a]", "[b]"], ["[", "]"], ""])
 def test_anything_but_one_place_is_refused(sentence):
     with pytest.raises(InputError, match="exactly one place in \\[brackets\\]"):
-        find_bracketed(sentence, Tokenizer(TextStyle()))
+        parse_brackets(sentence, Tokenizer(TokenizerConfig()))

@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 
 from elmore.text.checks import warnings_about
-from elmore.text.reading import read_sentences
-from elmore.text.style import TextStyle
+from elmore.text.sentence_reader import read_sentences
+from elmore.text.style import TokenizerConfig
 
-MOSES = TextStyle()
+MOSES = TokenizerConfig()
 TOKENISED = [
     line.split() for line in ["Mr. Fox said : “ No , thanks ! ”", "It 's Tom & Jerry Inc.", "He left the U.S. ."]
 ]
 
 
-def one_warning(sentences: list[list[str]], style: TextStyle = MOSES) -> str:
+def one_warning(sentences: list[list[str]], style: TokenizerConfig = MOSES) -> str:
     (warning,) = warnings_about(sentences, style)
     return warning
 
 
-def chunks(path: Path, style: TextStyle = MOSES, *, tokenized: bool, size: int = 100) -> list[list[list[str]]]:
+def chunks(path: Path, style: TokenizerConfig = MOSES, *, tokenized: bool, size: int = 100) -> list[list[list[str]]]:
     found = read_sentences(path, format="tokenized" if tokenized else "text", style=style)
     sentences = [sentence.words for _, sentence in found]
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
@@ -44,13 +44,13 @@ def test_abbreviations_are_not_taken_for_untokenised_text():
 
 
 def test_punctuation_is_the_matter_of_models_trained_on_moses_text_only():
-    assert warnings_about([["Yes,", "I", "did", "it."]], TextStyle(tokenizer="whitespace")) == []
+    assert warnings_about([["Yes,", "I", "did", "it."]], TokenizerConfig(tokenizer="whitespace")) == []
 
 
 @pytest.mark.parametrize("word", ["&apos;s", "&quot;", "&amp;", "&#39;", "&#x27;t"])
 def test_escaped_words_are_noticed_by_models_that_read_plain_ones(word):
     assert f"looks HTML-escaped ({word!r})" in one_warning([["It", word, "."]])
-    assert warnings_about([["It", word, "."]], TextStyle(escape=True)) == []
+    assert warnings_about([["It", word, "."]], TokenizerConfig(escape=True)) == []
 
 
 def test_a_stray_entity_in_plain_text_is_no_alarm():
@@ -60,8 +60,8 @@ def test_a_stray_entity_in_plain_text_is_no_alarm():
 def test_text_without_capitals_is_noticed_by_models_that_know_them():
     lower = [["the", "cat", "sat", "."]] * 10
     assert "no capital letter" in one_warning(lower)
-    assert warnings_about(lower, TextStyle(lowercase=True)) == []
-    assert warnings_about(lower, TextStyle(tokenizer="whitespace")) == []
+    assert warnings_about(lower, TokenizerConfig(lowercase=True)) == []
+    assert warnings_about(lower, TokenizerConfig(tokenizer="whitespace")) == []
     assert warnings_about(lower[:9], MOSES) == []
     assert warnings_about([*lower, ["the", "Cat", "sat"]], MOSES) == []
     assert warnings_about([["dog"], ["cat"]] * 100, MOSES) == []
@@ -69,18 +69,18 @@ def test_text_without_capitals_is_noticed_by_models_that_know_them():
 
 @pytest.mark.parametrize("text", ["今日 は 雨 。", "यह एक घर है ।", "هذا بيت كبير .", "ეს არის დიდი სახლი .", "1 2 3 ."])
 def test_scripts_without_capitals_raise_no_alarm(text):
-    assert warnings_about([text.split()] * 100, TextStyle(language="zh")) == []
+    assert warnings_about([text.split()] * 100, TokenizerConfig(language="zh")) == []
 
 
 def test_proteins_raise_no_alarm():
-    style = TextStyle(tokenizer="characters")
+    style = TokenizerConfig(tokenizer="characters")
     assert warnings_about([list("MKVLAAGIVGLLLAQ")] * 100, style) == []
     assert warnings_about([list("mkvlaagivglllaq")] * 100, style) == []
 
 
 @pytest.mark.parametrize("word", ["<PAD>", "<pad>", "[PAD]", ""])
 def test_padding_put_in_by_hand_is_noticed(word):
-    for style in (MOSES, TextStyle(tokenizer="characters"), TextStyle(tokenizer="whitespace")):
+    for style in (MOSES, TokenizerConfig(tokenizer="characters"), TokenizerConfig(tokenizer="whitespace")):
         assert f"holds {word!r} as a word, which looks like padding" in one_warning([["A", "cat"], ["A", word]], style)
 
 
@@ -116,5 +116,5 @@ def test_a_hundred_sentences_of_raw_text_raise_no_alarm_once_tokenised_and_one_i
     path = shared / "data" / "text" / "eval" / "own-wikipedia.txt.xz"
     for sentences in chunks(path, tokenized=False):
         assert warnings_about(sentences, MOSES) == []
-    for sentences in chunks(path, TextStyle(tokenizer="whitespace"), tokenized=False):
+    for sentences in chunks(path, TokenizerConfig(tokenizer="whitespace"), tokenized=False):
         assert "looks untokenised" in one_warning(sentences)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from elmore.errors import InputError, InputWarning
 from elmore.text.paragraphs import is_hard_wrapped, join_wrapped_lines, read_paragraphs, resolve_paragraphs
 from elmore.text.splitting import split_text
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
 # From Moby-Dick, which is free.
 PROSE = (
@@ -94,7 +94,7 @@ def test_wrapped_lines_that_come_late_are_remarked_upon_once():
         assert [line for _, line in read] == lines
     assert len(remarks) == 1
     with pytest.warns(InputWarning, match="the text: from line 1201 on"):
-        split_text("\n".join(lines), style=TextStyle())
+        split_text("\n".join(lines), style=TokenizerConfig())
 
 
 def test_a_few_lines_are_enough_if_all_of_them_go_on():

@@ -6,8 +6,8 @@ import pytest
 
 from elmore.errors import InputWarning
 from elmore.text.scripts import is_unsegmented
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize("text", ["我们去北京。", "日本語のテキストです。", "ภาษาไทย", "ຂ້ອຍມາ", "မြန်မာစာ", "ភាសាខ្មែរ"])
@@ -24,7 +24,7 @@ def test_is_unsegmented_is_false_with_spaces_between_words(text):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_tokenize_warns_once_about_unsegmented_text(version):
-    tokenizer = Tokenizer(TextStyle(tokenizer_version=version))
+    tokenizer = Tokenizer(TokenizerConfig(tokenizer_version=version))
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
         for _ in range(3):
@@ -36,4 +36,4 @@ def test_tokenize_warns_once_about_unsegmented_text(version):
 
 def test_tokenize_of_words_does_not_warn():
     for name in ("whitespace", "characters"):
-        Tokenizer(TextStyle(tokenizer=name)).tokenize("我们 去 北京 。")
+        Tokenizer(TokenizerConfig(tokenizer=name)).tokenize("我们 去 北京 。")

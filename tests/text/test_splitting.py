@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elmore.text.splitting import split_sentences, split_text
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
 PIECES = [
     ". ",
@@ -123,7 +123,7 @@ def test_version_1_cuts_where_the_splitter_does():
 @given(text=texts, paragraphs=st.sampled_from(["line", "blank-line"]))
 def test_the_sentences_of_a_text_stand_in_order_and_only_blanks_lie_between_them(text, paragraphs):
     before = 0
-    for sentence, start, end in split_text(text, style=TextStyle(), paragraphs=paragraphs):
+    for sentence, start, end in split_text(text, style=TokenizerConfig(), paragraphs=paragraphs):
         assert text[before:start].strip() == ""
         assert text[start:end].replace("\n", " ").replace("\r", " ") == sentence
         assert "\n" not in sentence
@@ -133,14 +133,16 @@ def test_the_sentences_of_a_text_stand_in_order_and_only_blanks_lie_between_them
 
 def test_paragraphs_of_a_text_are_lines_or_go_on_until_a_blank_one():
     text = "A title\nIt was a long\r\nday. They\nwent.\n \nEnd"
-    lines = split_text(text, style=TextStyle(), paragraphs="line")
+    lines = split_text(text, style=TokenizerConfig(), paragraphs="line")
     assert [span.text for span in lines] == ["A title", "It was a long", "day.", "They", "went.", "End"]
-    wrapped = split_text(text, style=TextStyle(), paragraphs="blank-line")
+    wrapped = split_text(text, style=TokenizerConfig(), paragraphs="blank-line")
     assert [span.text for span in wrapped] == ["A title It was a long  day.", "They went.", "End"]
     assert [span.start for span in wrapped] == [0, text.index("They"), text.index("End")]
 
 
 def test_the_style_of_a_text_chooses_language_and_version():
-    assert [span.text for span in split_text("See Vol. 3.", style=TextStyle())] == ["See Vol.", "3."]
-    assert [span.text for span in split_text("See Vol. 3.", style=TextStyle(tokenizer_version=2))] == ["See Vol. 3."]
-    assert len(split_text("今日は。明日は。", style=TextStyle(language="ja"))) == 2
+    assert [span.text for span in split_text("See Vol. 3.", style=TokenizerConfig())] == ["See Vol.", "3."]
+    assert [span.text for span in split_text("See Vol. 3.", style=TokenizerConfig(tokenizer_version=2))] == [
+        "See Vol. 3."
+    ]
+    assert len(split_text("今日は。明日は。", style=TokenizerConfig(language="ja"))) == 2

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError
-from elmore.text.style import TOKEN_STYLES, TextStyle
-from elmore.text.token_style import convert_tokens, tokenize_in_style
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TOKEN_STYLES, TokenizerConfig
+from elmore.text.token_style import retokenize, tokenize_in_style
+from elmore.text.tokenizer import Tokenizer
 
-TOKENIZER = Tokenizer(TextStyle(tokenizer_version=2))
+TOKENIZER = Tokenizer(TokenizerConfig(tokenizer_version=2))
 
 PIECES = ["do", "n't", "ca", "can", "not", "'s", "'", "``", "''", "`", "-LRB-", "-RRB-", r"and\/or", "U.S.", "."]
 PIECES += ["gon", "na", "a b", "", " ", "\u00ad", "\u0301", "http://x.org", ":", ")", "中文", "don’t", "n’t", "-", "x"]
@@ -24,7 +24,7 @@ PENN_STYLES = [style for style in TOKEN_STYLES if style != "moses"]
 @given(tokens=tokens, version=st.sampled_from([1, 2]), style=st.sampled_from(PENN_STYLES))
 @pytest.mark.filterwarnings("ignore:the text has no spaces between words")
 def test_every_token_has_words_and_every_word_has_a_token(tokens, version, style):
-    words, word_spans = convert_tokens(tokens, Tokenizer(TextStyle(tokenizer_version=version)), style=style)
+    words, word_spans = retokenize(tokens, Tokenizer(TokenizerConfig(tokenizer_version=version)), style=style)
     assert len(word_spans) == len(tokens)
     assert all(len(group) > 0 for group in word_spans)
     assert {number for group in word_spans for number in group} == set(range(len(words)))
@@ -33,7 +33,7 @@ def test_every_token_has_words_and_every_word_has_a_token(tokens, version, style
 
 
 def grouped(*tokens: str, style: str = "penn") -> list[list[str]]:
-    words, word_spans = convert_tokens(tokens, TOKENIZER, style=style)
+    words, word_spans = retokenize(tokens, TOKENIZER, style=style)
     return [words[group.start : group.stop] for group in word_spans]
 
 
@@ -92,7 +92,7 @@ SENTENCE = "He said (again): \"I can't, and Mr. Fox's well-known dogs' owner can
 def test_a_whole_sentence_becomes_what_moses_finds_in_it(style):
     tokens = tokenize_in_style(SENTENCE, style).words
     assert tokens != TOKENIZER.tokenize(SENTENCE).words
-    assert convert_tokens(tokens, TOKENIZER, style=style).words == TOKENIZER.tokenize(SENTENCE).words
+    assert retokenize(tokens, TOKENIZER, style=style).words == TOKENIZER.tokenize(SENTENCE).words
 
 
 # Counted when this was written. What differs: with penn typographic marks, which it writes as ASCII; with ud dashes
@@ -103,8 +103,7 @@ def test_tokens_of_real_sentences_become_what_moses_finds_in_them(shared, style,
         texts = (line.rstrip("\n").removeprefix("# text = ") for line in lines if line.startswith("# text = "))
         sample = list(islice(texts, 2000))
     same = sum(
-        convert_tokens(tokenize_in_style(text, style).words, TOKENIZER, style=style).words
-        == TOKENIZER.tokenize(text).words
+        retokenize(tokenize_in_style(text, style).words, TOKENIZER, style=style).words == TOKENIZER.tokenize(text).words
         for text in sample
     )
     assert same >= equal
@@ -120,10 +119,10 @@ def test_moses_is_a_style_too_and_only_it_knows_other_languages():
 
 
 def test_the_style_of_the_model_decides_over_case_and_escapes():
-    tokenizer = Tokenizer(TextStyle(lowercase=True, escape=True))
-    assert convert_tokens(["Do", "n't", "-LSB-"], tokenizer, style="penn").words == ["don", "&apos;t", "&#91;"]
+    tokenizer = Tokenizer(TokenizerConfig(lowercase=True, escape=True))
+    assert retokenize(["Do", "n't", "-LSB-"], tokenizer, style="penn").words == ["don", "&apos;t", "&#91;"]
 
 
 def test_other_tokenisers_have_no_use_for_it():
     with pytest.raises(InputError, match="this model's tokeniser is 'whitespace'"):
-        convert_tokens(["a"], Tokenizer(TextStyle(tokenizer="whitespace")), style="penn")
+        retokenize(["a"], Tokenizer(TokenizerConfig(tokenizer="whitespace")), style="penn")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from elmore.text.checks import warnings_about
-from elmore.text.style import TOKEN_STYLES, TextStyle
+from elmore.text.style import TOKEN_STYLES, TokenizerConfig
 from elmore.text.token_style import tokenize_in_style
-from elmore.text.token_style_detection import detect_token_style, penn_sign
+from elmore.text.token_style_detection import detect_token_style, find_penn_marker
 
 TEXT = 'I don\'t (yet) see "it", or a well-known man and/or dog.'
 
@@ -48,11 +48,11 @@ def test_the_marks_of_each_style_are_weighed(sentences, expected):
     "sentence", [["I", "do", "n't"], ["(", "-LRB-", "-RRB-"], ["``", "so", "''"], ["I", "ca", "n’t"]]
 )
 def test_penn_style_is_noticed_for_a_model_of_moses_style(sentence):
-    sign = penn_sign([sentence])
-    (warning,) = warnings_about([sentence], TextStyle())
+    sign = find_penn_marker([sentence])
+    (warning,) = warnings_about([sentence], TokenizerConfig())
     assert f"look Penn-style ({sign!r})" in warning
     assert f"--token-style {detect_token_style([sentence])}" in warning
-    assert warnings_about([sentence], TextStyle(tokenizer="whitespace")) == []
+    assert warnings_about([sentence], TokenizerConfig(tokenizer="whitespace")) == []
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_penn_style_is_noticed_for_a_model_of_moses_style(sentence):
     ],
 )
 def test_moses_style_raises_no_alarm(sentences):
-    assert penn_sign(sentences) is None
-    assert warnings_about(sentences, TextStyle()) == []
+    assert find_penn_marker(sentences) is None
+    assert warnings_about(sentences, TokenizerConfig()) == []
 
 
 def lines_of(path: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ from elmore.cli.command import FILE, force_option, option, options_record, threa
 from elmore.cli.model_options import ModelChoice, device_option, model_argument
 from elmore.cli.verbosity import Verbosity
 from elmore.errors import InputError, NotFound
-from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle, TokenizerName
+from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TokenizerConfig, TokenizerName
 
 CARD = "What its card should say"
 FORMATS = ("folder", "folder-int8", "hdf5", "token-embeddings")
@@ -29,7 +29,7 @@ class StyleChanges:
         """The options that were given."""
         return [f"--{name.replace('_', '-')}" for name, value in asdict(self).items() if value is not None]
 
-    def applied_to(self, style: TextStyle) -> TextStyle:
+    def applied_to(self, style: TokenizerConfig) -> TokenizerConfig:
         """The style with these changes."""
         return replace(style, **{name: value for name, value in asdict(self).items() if value is not None})
 
@@ -120,8 +120,8 @@ def convert(
     from elmore.formats.card import apply_card_file, read_card_file
     from elmore.formats.token_embeddings import write_token_embeddings
     from elmore.model import save
-    from elmore.text.reading import read_sentences
-    from elmore.text.tokenizing import Tokenizer
+    from elmore.text.sentence_reader import read_sentences
+    from elmore.text.tokenizer import Tokenizer
 
     check_output(output, inputs=[*model.inputs, *(path for path in (warm, card) if path is not None)], force=force)
     given = {} if card is None else read_card_file(card)

@@ -33,7 +33,8 @@ from elmore.defaults import (
     DtypeName,
     StateName,
 )
-from elmore.errors import InputError, count
+from elmore.display import pluralize
+from elmore.errors import InputError
 from elmore.text.input_format import format_of
 
 if TYPE_CHECKING:
@@ -199,7 +200,9 @@ def embed(
         verbosity.info(f"stopped; {'the same command resumes the work' if saved else 'nothing was saved'}")
         raise click.exceptions.Exit(130) from None
     resumed = f" ({summary.resumed_after:,} of them by an earlier try)" if summary.resumed_after else ""
-    verbosity.info(f"wrote {output}: {count(summary.sentences, 'sentence')}{resumed}, {count(summary.words, 'word')}")
+    verbosity.info(
+        f"wrote {output}: {pluralize(summary.sentences, 'sentence')}{resumed}, {pluralize(summary.words, 'word')}"
+    )
     verbosity.debug(f"took {monotonic() - started:.1f} s")
 
 

@@ -8,7 +8,8 @@ from elmore.cli.command import option, verb
 from elmore.cli.model_options import ModelChoice, model_argument
 from elmore.cli.task_model_facts import every_task_detail, task_model_facts
 from elmore.cli.verbosity import Verbosity
-from elmore.errors import count, error_context
+from elmore.display import pluralize
+from elmore.errors import error_context
 from elmore.version import __version__
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ def _model_facts(model: "Model") -> dict[str, str]:
         "source": card.source,
         "format": card.format,
         "parameters": f"{config.num_parameters:,}",
-        "layers": f"{config.num_layers}: the words alone, and {count(config.lstm_layers, 'LSTM layer')}",
+        "layers": f"{config.num_layers}: the words alone, and {pluralize(config.lstm_layers, 'LSTM layer')}",
         "vector size": f"{config.dim} ({directions})",
         "LSTM": _what_its_lstm_is(config),
         "reads": _what_it_reads(config),
-        "vocabulary": count(len(model.vocabulary), "word") if model.vocabulary else "",
+        "vocabulary": pluralize(len(model.vocabulary), "word") if model.vocabulary else "",
         "softmax": "kept" if model.softmax is not None else "",
         "mixes": f"{mixes}, learnt for a task" if mixes else "",
         "tokenizer": ", ".join([f"{card.text.tokenizer}{version}", card.text.language, *changes]),
@@ -100,7 +101,7 @@ def _what_it_reads(config: "ModelConfig") -> str:
         filters = ", ".join(f"{number} x {width}" for width, number in characters.filters)
         reads.append(
             f"{characters.alphabet}, up to {characters.max_characters - 2} a word; filters (number x width) {filters}; "
-            f"{count(characters.n_highways, 'highway')}"
+            f"{pluralize(characters.n_highways, 'highway')}"
         )
     if config.word_dim:
         reads.append(f"a table of {config.n_words:,} words")

@@ -16,7 +16,7 @@ from elmore.defaults import (
     ComputeName,
     StateName,
 )
-from elmore.errors import count
+from elmore.display import pluralize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
     from elmore.progress import Progress
     from elmore.scoring.perplexity import Perplexity
-    from elmore.text.style import TextStyle
+    from elmore.text.style import TokenizerConfig
 
 READING = "Reading"
 
@@ -136,7 +136,7 @@ def _is_corpus_part(path: Path) -> bool:
 
 
 def _sentences(
-    sources: Iterable[str], how: TextChoice, style: "TextStyle", progress: "Progress"
+    sources: Iterable[str], how: TextChoice, style: "TokenizerConfig", progress: "Progress"
 ) -> Iterator[list[str]]:
     from elmore.corpus.corpus import HELDOUT, Corpus
 
@@ -173,7 +173,7 @@ def _lines(
         how = f"carried on in {batch_size} rows that take {passage} sentences at a time"
     each = {"forward": found.forward, "backward": found.backward}
     return [
-        ("tokens", f"{found.tokens:,} ({counted}), in {count(found.sentences, 'sentence')}"),
+        ("tokens", f"{found.tokens:,} ({counted}), in {pluralize(found.sentences, 'sentence')}"),
         ("<UNK>", f"{found.unknown:.2%}"),
         ("state", how),
         *((name, "none: the model reads one way" if x is None else f"{x:.2f}") for name, x in each.items()),

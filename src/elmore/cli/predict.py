@@ -14,7 +14,7 @@ from elmore.cli.text_options import errors_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import ComputeName
 from elmore.errors import InputError, InputWarning
-from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
 
 if TYPE_CHECKING:
     from elmore.tasks.trained_model import PlacedText
@@ -84,7 +84,7 @@ def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedTe
     for file in files:
         for number, line in enumerate(_raw_lines(file, errors), start=1):
             if line.strip():
-                yield PlacedText(f"{name_of(file)}, line {number}", line)
+                yield PlacedText(f"{display_name(file)}, line {number}", line)
 
 
 def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
@@ -94,9 +94,9 @@ def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[Plac
     for file in files:
         text = "".join(_raw_lines(file, errors, keep_ends=True))
         if text.strip():
-            yield PlacedText(name_of(file), text)
+            yield PlacedText(display_name(file), text)
         elif len(files) > 1:
-            warnings.warn(f"{name_of(file)}: holds no text, and is left out", InputWarning, stacklevel=2)
+            warnings.warn(f"{display_name(file)}: holds no text, and is left out", InputWarning, stacklevel=2)
 
 
 def _raw_lines(file: str, errors: DecodingErrors, *, keep_ends: bool = False) -> Iterator[str]:
@@ -104,6 +104,6 @@ def _raw_lines(file: str, errors: DecodingErrors, *, keep_ends: bool = False) ->
     for number, line in enumerate(read_lines(file, errors=errors, keep_ends=keep_ends)):
         if number == 0 and line.startswith("#begin document"):
             raise InputError(
-                f"{name_of(file)}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official"
+                f"{display_name(file)}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official"
             )
         yield line

@@ -9,7 +9,8 @@ from elmore.cli.command import ADDRESS, FILE, INPUT, SOURCE, argument, option, v
 from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
-from elmore.errors import InputError, count
+from elmore.display import pluralize
+from elmore.errors import InputError
 from elmore.files.text_files import DecodingErrors
 from elmore.text.input_format import CorpusFormat
 from elmore.text.paragraphs import Paragraphs
@@ -121,19 +122,19 @@ def prepare(
 def _summary(corpus: "Corpus") -> str:
     manifest = corpus.manifest
     words, classes = len(corpus.types) - 2, len(corpus.vocabulary)
-    lines = [f"wrote {corpus.path}: {count(words, 'distinct word')}, a vocabulary of {classes:,} words"]
+    lines = [f"wrote {corpus.path}: {pluralize(words, 'distinct word')}, a vocabulary of {classes:,} words"]
     for name, part in manifest.parts.items():
         lines.append(
-            f"  {name}: {count(part.documents, 'document')}, {count(part.sentences, 'sentence')}, "
-            f"{count(part.tokens, 'token')}, "
+            f"  {name}: {pluralize(part.documents, 'document')}, {pluralize(part.sentences, 'sentence')}, "
+            f"{pluralize(part.tokens, 'token')}, "
             f"{part.unknown_share:.2%} of them <UNK>"
         )
     for name, drop in manifest.dropped.items():
-        lines.append(f"  left out: {count(drop['count'], name)}: {drop['why']}")
+        lines.append(f"  left out: {pluralize(drop['count'], name)}: {drop['why']}")
     for name, change in manifest.changed.items():
         lines.append(
-            f"  {name.replace('_', ' ')}: {count(change['types'], 'type')}, {count(change['tokens'], 'token')}: "
-            f"{change['why']}"
+            f"  {name.replace('_', ' ')}: {pluralize(change['types'], 'type')}, "
+            f"{pluralize(change['tokens'], 'token')}: {change['why']}"
         )
     return "\n".join(lines)
 

@@ -119,9 +119,9 @@ class _RunOptions:
             return {"base": self.recipe, **self.changes}
         from elmore.pretraining.initial_model import with_word_table
         from elmore.pretraining.recipe import Recipe
-        from elmore.recipe import override, read_recipe
+        from elmore.recipe import apply_overrides, read_recipe
 
-        recipe = override(read_recipe(self.recipe or DEFAULT_RECIPE, Recipe), self.changes)
+        recipe = apply_overrides(read_recipe(self.recipe or DEFAULT_RECIPE, Recipe), self.changes)
         # The shape is what it is now; of all else the trainer is to know what was asked for by name.
         named = {name: value for name, value in self.changes.items() if not name.startswith("model.")}
         return {"base": with_word_table(recipe, corpus), **named}

@@ -43,11 +43,11 @@ def substitutes(
     divided by how probable the word is anyway, and made to sum to one.
     """
     from elmore.scoring.substitutes import substitutes as find
-    from elmore.text.tokenizing import split_at_blanks
+    from elmore.text.tokenizer import split_on_spaces
 
     if token_style != "moses" and not tokenized:
         raise InputError("--token-style is for a sentence that comes as tokens; say --tokenized")
-    given = split_at_blanks(sentence) if tokenized else sentence
+    given = split_on_spaces(sentence) if tokenized else sentence
     scorer = model.load_scorer(verbosity, compute)
     found = find(given, model=scorer, top=top, specials=specials, token_style=token_style)
     if as_json:

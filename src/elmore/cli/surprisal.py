@@ -9,7 +9,7 @@ from elmore.cli.model_options import ModelChoice, compute_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_STATE, ComputeName, StateName
-from elmore.errors import count
+from elmore.display import pluralize
 
 
 @verb()
@@ -62,7 +62,7 @@ def surprisal(
     sources = text.find(texts)
     text.format_of(sources)  # an error comes before a model is loaded
     if output != "-":
-        check_output(output, inputs=[*sources, *model.inputs], is_ours=is_table, force=force)
+        check_output(output, inputs=[*sources, *model.inputs], may_replace=is_table, force=force)
     scorer = model.load_scorer(verbosity, compute)
     with progress_bar("scoring", show=verbosity.show_progress, total_bytes=total_bytes(sources)) as progress:
         sentences = progress.track(text.read(sources, scorer.model.card.text, progress))
@@ -72,4 +72,4 @@ def surprisal(
             return
         with atomic_write(Path(output)) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
             words = write(scores, file)
-    verbosity.info(f"wrote {output}: {count(words, 'word')}")
+    verbosity.info(f"wrote {output}: {pluralize(words, 'word')}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from elmore.errors import count
+from elmore.display import pluralize
 
 if TYPE_CHECKING:
     from elmore.tasks.model_folder import MixWeights, StoredTaskModel, TaskModelCard
@@ -27,7 +27,7 @@ def task_model_facts(stored: "StoredTaskModel") -> dict[str, str]:
         "scores": ", ".join(f"{name} {value:.2f}" for name, value in card.scores.items() if _is_whole_score(name)),
         "biLM": _bilm_in_words(stored, described.recipe.elmo),
         "mix of layers": "; ".join(_mix_in_words(place, mix) for place, mix in card.mixes.items()),
-        "words": f"{count(len(stored.words), 'word')} with a vector of their own" if stored.words else "",
+        "words": f"{pluralize(len(stored.words), 'word')} with a vector of their own" if stored.words else "",
         "token style": card.token_style,
         "parameters": f"{_parameters(stored):,}",
         "trained": _training_in_words(card),
@@ -79,7 +79,7 @@ def _mix_in_words(place: str, mix: "MixWeights") -> str:
 
 def _training_in_words(card: "TaskModelCard") -> str:
     facts = card.training
-    parts = [count(facts["examples"], "example")] if "examples" in facts else []
+    parts = [pluralize(facts["examples"], "example")] if "examples" in facts else []
     if facts.keys() >= {"best_epoch", "epochs"}:
         parts.append(f"epoch {facts['best_epoch']} of {facts['epochs']} taken")
     if "chosen" in facts:

@@ -12,7 +12,7 @@ from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors
 from elmore.progress import Progress
 from elmore.text.input_format import InputFormat, check_token_style, check_tokenized
 from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
-from elmore.text.style import TOKEN_STYLES, TOKENIZERS, TextStyle, TokenizerName, TokenStyle
+from elmore.text.style import TOKEN_STYLES, TOKENIZERS, TokenizerConfig, TokenizerName, TokenStyle
 
 TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
 
@@ -54,14 +54,14 @@ class TextChoice:
         check_tokenized(files)
         return "tokenized"
 
-    def style(self, style: TextStyle) -> TextStyle:
+    def style(self, style: TokenizerConfig) -> TokenizerConfig:
         """The style of a model, with what the flags say of it."""
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
-    def read(self, files: Sequence[str], style: TextStyle, progress: Progress) -> Iterator[list[str]]:
+    def read(self, files: Sequence[str], style: TokenizerConfig, progress: Progress) -> Iterator[list[str]]:
         """The words of every sentence of these files, in the model's style."""
         # Imported here: tokenisers take a while.
-        from elmore.text.reading import read_sentences
+        from elmore.text.sentence_reader import read_sentences
 
         read = read_sentences(
             files,

@@ -17,7 +17,8 @@ from elmore.cli.task_options import (
 )
 from elmore.cli.training_options import interruption_told, recipe_changes, show_training
 from elmore.cli.verbosity import Verbosity
-from elmore.errors import InputError, count
+from elmore.display import pluralize
+from elmore.errors import InputError
 
 
 # Fields of a recipe may follow, as --training.seed 3; the verb checks them itself.
@@ -81,7 +82,7 @@ def train(
         begun = ensemble_members(output) if resume else []
         if resume and seeds and seeds != len(begun):
             raise InputError(
-                f"{output}: the run there has {count(len(begun), 'member')}, not {seeds}; leave out --seeds"
+                f"{output}: the run there has {pluralize(len(begun), 'member')}, not {seeds}; leave out --seeds"
             )
         if seeds or begun:
             events = train_ensemble(

@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from elmore.corpus.manifest import FORMAT, MANIFEST, VERSION, Manifest, StoredFile, read_manifest
-from elmore.errors import FormatError, NotFound, error_context, shortened
-from elmore.text.style import TextStyle
+from elmore.display import join_names
+from elmore.errors import FormatError, NotFound, error_context
+from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -44,7 +45,7 @@ class Corpus:
     types: list[str]
     classes: NDArray[np.uint32]
     vocabulary: Vocabulary
-    style: TextStyle
+    style: TokenizerConfig
     manifest: Manifest
 
     @classmethod
@@ -75,9 +76,9 @@ class Corpus:
         if len(self.classes) != len(self.types):
             raise _damaged(self.path / CLASSES, f"has {len(self.classes):,} numbers for {len(self.types):,} types")
         if self.types[:2] != [BEGIN, END]:
-            raise _damaged(self.path / TYPES, f"begins with {shortened(self.types[:2])} instead of {BEGIN}, {END}")
+            raise _damaged(self.path / TYPES, f"begins with {join_names(self.types[:2])} instead of {BEGIN}, {END}")
         if missing := [word for word in (BEGIN, END, UNKNOWN) if word not in self.vocabulary]:
-            raise _damaged(self.path / VOCABULARY, f"lacks {shortened(missing)}")
+            raise _damaged(self.path / VOCABULARY, f"lacks {join_names(missing)}")
         if self.classes.max() >= len(self.vocabulary):
             raise _damaged(
                 self.path / CLASSES,

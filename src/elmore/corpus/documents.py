@@ -15,11 +15,11 @@ from itertools import chain, groupby
 from typing import get_args
 
 from elmore.errors import InputError
-from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
 from elmore.text.input_format import CorpusFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, resolve_paragraphs
-from elmore.text.reading import read_sentences
-from elmore.text.style import TextStyle
+from elmore.text.sentence_reader import read_sentences
+from elmore.text.style import TokenizerConfig
 
 # What a file without borders is cut into, so that a part of it can be held out.
 CUT_LINES = 100
@@ -48,7 +48,9 @@ def read_documents(
         return _proteins(path, errors, dropped, on_read)
     lines = read_lines(path, errors=errors, on_read=on_read)
     if format == "text":
-        resolved, numbered = resolve_paragraphs(enumerate(lines, start=1), paragraphs=paragraphs, name=name_of(path))
+        resolved, numbered = resolve_paragraphs(
+            enumerate(lines, start=1), paragraphs=paragraphs, name=display_name(path)
+        )
         lines = _unwrapped(numbered) if resolved == "blank-line" else (line for _, line in numbered)
     return _documents(lines, tokenized=format == "tokenized", dropped=dropped)
 
@@ -157,7 +159,7 @@ def _is_border(line: str) -> bool:
 def _proteins(
     path: str, errors: DecodingErrors, dropped: Counter[str], on_read: Callable[[int], None] | None
 ) -> Iterator[str]:
-    style = TextStyle(tokenizer="characters")
+    style = TokenizerConfig(tokenizer="characters")
     for _, protein in read_sentences(path, format="fasta", style=style, errors=errors, on_read=on_read):
         yield ""
         if protein.words:

@@ -8,7 +8,7 @@ from typing import Any
 
 from elmore.errors import FormatError, NotFound, error_context
 from elmore.fields import read_fields
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
 FORMAT, VERSION = "elmore-corpus", 1
 MANIFEST = "manifest.json"
@@ -41,7 +41,7 @@ class Manifest:
     format: str = FORMAT
     version: int = VERSION
     written_by: str
-    text: TextStyle
+    text: TokenizerConfig
     parts: Mapping[str, CorpusPart]  # train and heldout
     types: int  # of both
     dropped: Mapping[str, Any] = field(default_factory=dict)

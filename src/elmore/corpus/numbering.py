@@ -19,8 +19,8 @@ from elmore.corpus.corpus import BEGIN, END
 from elmore.corpus.parallel_map import parallel_map
 from elmore.progress import Progress
 from elmore.text.splitting import split_sentences
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
 BOUNDARY, DOCUMENT = 0, 1  # the numbers of <S> and </S>, which no word of the text can have
 
@@ -35,10 +35,10 @@ class NumberedBlock(NamedTuple):
     dropped: Counter[str]
 
 
-def number_block(block: str, *, style: TextStyle) -> NumberedBlock:
+def number_block(block: str, *, style: TokenizerConfig) -> NumberedBlock:
     r"""Split and tokenise the lines of a block; an empty line opens a document.
 
-    >>> number_block("\nb a b .\n\na", style=TextStyle(tokenizer="whitespace"))[:2]
+    >>> number_block("\nb a b .\n\na", style=TokenizerConfig(tokenizer="whitespace"))[:2]
     ('b\na\n.', array([1, 2, 3, 2, 4, 0, 1, 3, 0], dtype=uint32))
     """
     tokenizer = Tokenizer(style)
@@ -78,7 +78,9 @@ class Draft:
         """The word types, by their number."""
         return list(self._numbers)
 
-    def write(self, blocks: Iterable[str], *, style: TextStyle, workers: int, progress: Progress | None = None) -> None:
+    def write(
+        self, blocks: Iterable[str], *, style: TokenizerConfig, workers: int, progress: Progress | None = None
+    ) -> None:
         """Number all blocks, in several processes; the draft does not depend on how many."""
         with self.path.open("wb") as file:
             for block in parallel_map(partial(number_block, style=style), blocks, workers=workers):
@@ -118,7 +120,7 @@ def _numbers() -> defaultdict[str, int]:
     return defaultdict(count(2).__next__, {BEGIN: BOUNDARY, END: DOCUMENT})
 
 
-def _sentences(line: str, style: TextStyle) -> Iterable[str]:
+def _sentences(line: str, style: TokenizerConfig) -> Iterable[str]:
     if style.tokenizer == "moses":
         return [
             sentence.text

@@ -25,17 +25,18 @@ from elmore.corpus.statistics import corpus_statistics
 from elmore.corpus.type_table import TypeTable
 from elmore.cpus import available_cpus
 from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
-from elmore.errors import InputError, InputWarning, shortened
+from elmore.display import join_names
+from elmore.errors import InputError, InputWarning
 from elmore.fields import check_value
 from elmore.files.atomic_files import atomic_write_folder
-from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name
 from elmore.progress import Progress
 from elmore.text.input_format import CorpusFormat
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.scripts import warn_about_unsegmented
-from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenizerName
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig, TokenizerName
+from elmore.text.tokenizer import Tokenizer
 from elmore.text.vocabulary import Vocabulary
 from elmore.version import __version__
 
@@ -89,7 +90,9 @@ def prepare(
         blocks = blocks_of(chain.from_iterable(map(documents, found.files)), characters=BLOCK_CHARACTERS)
         draft.write(_checked(blocks, style), style=style, workers=workers or available_cpus(), progress=progress)
         if not draft.documents:
-            raise InputError(f"{shortened([name_of(file) for file in found.files])}: no words, so nothing to prepare")
+            raise InputError(
+                f"{join_names([display_name(file) for file in found.files])}: no words, so nothing to prepare"
+            )
         is_heldout = _heldout_documents(draft.documents, share=float(heldout), seed=int(seed))
         types = TypeTable.of(draft, is_heldout)
         chosen = given or most_frequent(types.words, types.train, size=vocabulary_size or DEFAULT_VOCABULARY_SIZE)
@@ -97,7 +100,7 @@ def prepare(
             "vocabulary": {"words": len(chosen), "origin": _origin(given, types, file=vocabulary)},
             "seed": int(seed),
             "heldout_share": float(heldout),
-            "inputs": [{"name": name_of(file), "bytes": _size(file)} for file in found.files],
+            "inputs": [{"name": display_name(file), "bytes": _size(file)} for file in found.files],
         }
         draft.dropped.update(found.dropped)
         _write_corpus(folder, draft, is_heldout, types, vocabulary=chosen, style=style, facts=facts)
@@ -134,11 +137,11 @@ def _check_ranges(
         raise InputError(f"workers is {workers}; it must be at least 1")
 
 
-def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TextStyle:  # noqa: A002
+def _style(format: CorpusFormat, *, language: str, lowercase: bool) -> TokenizerConfig:  # noqa: A002
     if format == "fasta" and lowercase:
         raise InputError("lowercase is for text; the residues of FASTA are read in capitals")
     tokenizers: dict[CorpusFormat, TokenizerName] = {"text": "moses", "tokenized": "whitespace", "fasta": "characters"}
-    style = TextStyle(
+    style = TokenizerConfig(
         tokenizer=tokenizers[format], tokenizer_version=TOKENIZER_VERSION, language=language, lowercase=lowercase
     )
     # Tried out here, so that what it has to say about the language is said before the work, and once.
@@ -157,7 +160,7 @@ def _heldout_documents(documents: int, *, share: float, seed: int) -> NDArray[np
     return is_heldout
 
 
-def _checked(blocks: Iterator[str], style: TextStyle) -> Iterator[str]:
+def _checked(blocks: Iterator[str], style: TokenizerConfig) -> Iterator[str]:
     """Pass blocks on; here because the processes that tokenise them do not speak."""
     for block in blocks:
         if style.tokenizer == "moses":
@@ -180,7 +183,7 @@ def _write_corpus(
     types: TypeTable,
     *,
     vocabulary: Vocabulary,
-    style: TextStyle,
+    style: TokenizerConfig,
     facts: Mapping[str, Any],
 ) -> None:
     """Write the streams from the draft, which is gone afterwards, the tables, and the manifest."""

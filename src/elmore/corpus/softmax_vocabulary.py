@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.corpus.corpus import BEGIN, END, UNKNOWN
-from elmore.errors import InputError, InputWarning, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import InputError, InputWarning, error_context
 from elmore.text.vocabulary import Vocabulary
 
 SPECIAL_WORDS = (BEGIN, END, UNKNOWN)
@@ -40,13 +41,15 @@ def read_softmax_vocabulary(path: Path) -> Vocabulary:
     vocabulary = Vocabulary.read(path)
     with error_context(path):
         if missing := [word for word in SPECIAL_WORDS if word not in vocabulary]:
-            raise InputError(f"{shortened(missing)} is missing; put <S>, </S> and <UNK> on the first three lines")
+            raise InputError(f"{join_names(missing)} is missing; put <S>, </S> and <UNK> on the first three lines")
         # Of a word that stands twice, the index knows the last place only.
         twice = [word for number, word in enumerate(vocabulary.words) if vocabulary.index[word] != number]
         if "" in vocabulary:
             raise InputError(f"word {vocabulary.index['']:,} (counted from 0) is a blank line; delete it")
         if twice:
-            raise InputError(f"{shortened(list(dict.fromkeys(twice)))} stands there twice; keep one line for each word")
+            raise InputError(
+                f"{join_names(list(dict.fromkeys(twice)))} stands there twice; keep one line for each word"
+            )
     return vocabulary
 
 

@@ -35,13 +35,13 @@ from elmore.embedding.writer_thread import WriterThread
 from elmore.errors import InputError, NotFound
 from elmore.fields import check_value
 from elmore.files.output_paths import check_output
-from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, total_bytes
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, total_bytes
 from elmore.progress import Progress, progress_bar
 from elmore.text.input_format import InputFormat, check_token_style
 from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import ReadingPosition, SentenceStream, SourceSentence, check_shard, read_sentences
-from elmore.text.style import DEFAULT_TOKEN_STYLE, TextStyle, TokenizerName, TokenStyle
+from elmore.text.sentence_reader import ResumePoint, SentenceStream, SourceSentence, check_shard, read_sentences
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenizerConfig, TokenizerName, TokenStyle
 
 if TYPE_CHECKING:
     from elmore.embedding.embedder import Embedder
@@ -201,7 +201,7 @@ class EmbedJob:
         if target.is_dir():
             raise InputError(f"{target}: is a folder; name a file to write")
         writer_for(target, self.layout)
-        check_output(target, inputs=self.sources, is_ours=is_vector_file, force=self.force)
+        check_output(target, inputs=self.sources, may_replace=is_vector_file, force=self.force)
 
     def embedder(self, model: "ModelArgument") -> "Embedder":
         """The embedder for this job, from a model in any form."""
@@ -235,7 +235,7 @@ class EmbedJob:
 
     def _fill(self, spool: Spool, embedder: "Embedder", progress: Progress) -> None:
         """Append to the spool what it does not contain yet."""
-        after = ReadingPosition(spool.num_sentences, spool.totals.digest)
+        after = ResumePoint(spool.num_sentences, spool.totals.digest)
         sentences = self._sentences(self._style(embedder), after=after, on_read=progress.read)
         numbered = progress.track((sentence.words, (number, sentence)) for number, sentence in self._checked(sentences))
         with WriterThread(Appender(spool).append) as writer:
@@ -283,11 +283,13 @@ class EmbedJob:
             "layout": self.layout.partition("-")[0],
         }
 
-    def _style(self, embedder: "Embedder") -> TextStyle:
+    def _style(self, embedder: "Embedder") -> TokenizerConfig:
         style = embedder.card.text
         return replace(style, language=self.language or style.language, tokenizer=self.tokenizer or style.tokenizer)
 
-    def _sentences(self, style: TextStyle, *, after: ReadingPosition, on_read: Callable[[int], None]) -> SentenceStream:
+    def _sentences(
+        self, style: TokenizerConfig, *, after: ResumePoint, on_read: Callable[[int], None]
+    ) -> SentenceStream:
         return read_sentences(
             self.sources,
             format=self.input_format,
@@ -305,8 +307,8 @@ class EmbedJob:
         for number, sentence in sentences:
             if self.layout != "default" and not sentence.words:
                 raise InputError(
-                    f"{name_of(sentence.source)}, line {sentence.line}: a blank line, which this layout cannot store; "
-                    "remove the line, or write the default layout"
+                    f"{display_name(sentence.source)}, line {sentence.line}: a blank line, which this layout cannot "
+                    "store; remove the line, or write the default layout"
                 )
             yield number, sentence
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from elmore.defaults import DEFAULT_LAYERS, ComputeName
+from elmore.display import html_table
 from elmore.embedding.options import (
     EncodeArguments,
     EngineArguments,
@@ -30,15 +31,14 @@ from elmore.engine.word_store import WordStore
 from elmore.errors import InputError, requires_torch
 from elmore.fields import check_value
 from elmore.formats import Card
-from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.progress import progress_bar
-from elmore.text.brackets import find_bracketed
+from elmore.text.brackets import parse_brackets
 from elmore.text.checks import InputCheck
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
-from elmore.text.tokenizing import Tokenizer, Tokens
+from elmore.text.tokenizer import Tokenizer, Tokens
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -372,7 +372,7 @@ class Embedder:
         (32,)
         """
         given = sentence if isinstance(sentence, str) else self.words(sentence)
-        words, bracketed = find_bracketed(given, self.tokenizer)
+        words, bracketed = parse_brackets(given, self.tokenizer)
         if not bracketed:
             raise InputError(f"the brackets hold no word, in {sentence!r}; as in 'I took a [bow] .'")
         # A string was tokenised in the model's style just now.

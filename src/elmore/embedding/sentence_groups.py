@@ -7,7 +7,7 @@ from typing import TypeVar
 from elmore.embedding.sentences import Sentence, own_copy, warning_about_single_words, words_of_all
 from elmore.embedding.stream import SentenceBatch
 from elmore.text.checks import InputCheck
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
 U = TypeVar("U")

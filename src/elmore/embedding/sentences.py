@@ -8,8 +8,8 @@ from typing import cast
 
 from elmore.errors import InputError
 from elmore.text.scripts import is_unsegmented
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
 Sentence = str | Sequence[str]
 
@@ -17,8 +17,8 @@ Sentence = str | Sequence[str]
 def words_of(sentence: Sentence, tokenizer: Tokenizer, number: int = 0) -> list[str]:
     """The words of one sentence; `number` places a complaint.
 
-    >>> from elmore.text.style import TextStyle
-    >>> words_of("I took a bow.", Tokenizer(TextStyle()))
+    >>> from elmore.text.style import TokenizerConfig
+    >>> words_of("I took a bow.", Tokenizer(TokenizerConfig()))
     ['I', 'took', 'a', 'bow', '.']
     """
     if isinstance(sentence, str):
@@ -47,8 +47,8 @@ def check_sentences(sentences: object) -> None:
 def words_of_all(sentences: Sequence[Sentence], tokenizer: Tokenizer, first: int = 0) -> list[list[str]]:
     """The words of each of these sentences, the first of which has a number.
 
-    >>> from elmore.text.style import TextStyle
-    >>> words_of_all(["I took.", ["a", "bow"]], Tokenizer(TextStyle()))
+    >>> from elmore.text.style import TokenizerConfig
+    >>> words_of_all(["I took.", ["a", "bow"]], Tokenizer(TokenizerConfig()))
     [['I', 'took', '.'], ['a', 'bow']]
     """
     if set(map(type, sentences)) == {list}:
@@ -67,11 +67,11 @@ def own_copy(sentence: Sentence) -> Sentence:
 
 
 def warning_about_single_words(
-    sentences: Sequence[Sentence], words: Sequence[Sequence[str]], style: TextStyle
+    sentences: Sequence[Sentence], words: Sequence[Sequence[str]], style: TokenizerConfig
 ) -> str | None:
     """What to say of strings of one word each, which may be the words of one sentence; None if they hardly are.
 
-    >>> print(warning_about_single_words(["I", "took", "a"], [["I"], ["took"], ["a"]], TextStyle()))
+    >>> print(warning_about_single_words(["I", "took", "a"], [["I"], ["took"], ["a"]], TokenizerConfig()))
     each of the 3 strings ('I', 'took', ...) is read as a sentence of one word; if they are the words of one sentence, \
 put them into a list of their own: [['I', 'took', ...]]
     """

@@ -25,7 +25,7 @@ from elmore.embedding.vector_files import EmbeddedSentences, OpenWriter, VectorT
 from elmore.errors import ElmoreError, FormatError, InputError, InputWarning
 from elmore.files.atomic_files import atomic_write, make_folder, replace_file
 from elmore.files.os_errors import cannot_be_written
-from elmore.files.output_paths import check_folder_of
+from elmore.files.output_paths import check_parent_folder
 
 DIGEST_BYTES = 16
 VECTORS, STATE, LOCK = "vectors", "spool.json", "lock"
@@ -350,7 +350,7 @@ class Spool:
 
 
 def _make_folder(folder: Path) -> None:
-    check_folder_of(folder)
+    check_parent_folder(folder)
     if not folder.exists():
         make_folder(folder)
     # The folder will be deleted, so it must not contain files of other programs.

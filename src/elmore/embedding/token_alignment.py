@@ -13,8 +13,8 @@ import numpy as np
 from elmore.embedding.sentences import Sentence, words_of
 from elmore.embedding.stream import EncodedBatch, SentenceBatch
 from elmore.text.style import PennStyle
-from elmore.text.token_style import convert_tokens
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.token_style import retokenize
+from elmore.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def align_to_words(
             words.append(own)
             alignments.append(Alignment(payload, None))
         else:
-            converted = convert_tokens(own, tokenizer, style=style)
+            converted = retokenize(own, tokenizer, style=style)
             words.append(converted.words)
             alignments.append(Alignment(payload, converted.word_spans))
     return SentenceBatch(words, alignments)

@@ -12,9 +12,9 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.display import html_table, join_names
 from elmore.embedding.vector_files import VectorReader, reader_for
-from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context, shortened
-from elmore.html_repr import html_table
+from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context
 
 AnyPath = str | PathLike[str]
 
@@ -154,7 +154,7 @@ class StoredVectors:
         count = shards[0][1]
         if missing := [f"{part}/{count}" for part in range(1, count + 1) if [part, count] not in shards]:
             raise InputError(
-                f"{self._shown}: the job has {count} parts, and without {shortened(missing)} they are not the whole; "
+                f"{self._shown}: the job has {count} parts, and without {join_names(missing)} they are not the whole; "
                 "open all of them together, or each by itself"
             )
 

@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from elmore.errors import InputError, shortened
+from elmore.display import join_names
+from elmore.errors import InputError
 from elmore.files.os_errors import cannot_be_written as cannot_be_written  # noqa: PLC0414  # spool.py imports it here
 from elmore.files.os_errors import writing
-from elmore.files.output_paths import check_folder_of
+from elmore.files.output_paths import check_parent_folder
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise InputError(f"{path}: is a folder; name a file to write")
     if target.exists() and not target.is_file():
         raise InputError(f"{path}: is not a plain file, and only a plain file can be written whole or not at all")
-    check_folder_of(path)
+    check_parent_folder(path)
     temporary = _temporary_name(target)
     with writing(path, parts=(temporary, target)):
         try:
@@ -68,7 +69,7 @@ def atomic_write_folder(path: str | Path, *, replaces: Collection[str] = ()) -> 
     target = Path(path).resolve()
     if target.exists() and not target.is_dir():
         raise InputError(f"{path}: is a file; name a folder to write")
-    check_folder_of(path)
+    check_parent_folder(path)
     temporary, backup = _temporary_name(target), _backup_name(target)
     with writing(path, parts=(temporary, target, backup)):
         restore_folder(target)
@@ -145,7 +146,7 @@ def _backup_name(target: Path) -> Path:
 
 def _check_replaceable(path: str | Path, target: Path, replaces: Collection[str]) -> None:
     if target.exists() and (others := sorted({entry.name for entry in target.iterdir()} - set(replaces))):
-        raise InputError(f"{path}: holds {shortened(others)}, which would be lost; choose a new or an empty folder")
+        raise InputError(f"{path}: holds {join_names(others)}, which would be lost; choose a new or an empty folder")
 
 
 def _copy_mode(source: Path, target: Path, *, add: int = 0) -> None:

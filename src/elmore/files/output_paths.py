@@ -14,10 +14,10 @@ def check_output(
     path: str | Path,
     *,
     inputs: Iterable[str | Path] = (),
-    is_ours: Callable[[Path], bool] | None = None,
+    may_replace: Callable[[Path], bool] | None = None,
     force: bool = False,
 ) -> None:
-    """Refuse to write where something would be lost. `is_ours` knows a file that may be replaced without asking.
+    """Refuse to write where something would be lost. `may_replace` knows a file that may be replaced without asking.
 
     With a folder, all that it holds is replaced.
 
@@ -32,20 +32,20 @@ def check_output(
     elmore.errors.InputError: ...text.txt: is an input, and would be replaced by the output; name another file to write
     """
     target = Path(path)
-    check_folder_of(path)
+    check_parent_folder(path)
     if any(_replaces(target, source) for source in inputs):
         raise InputError(f"{path}: is an input, and would be replaced by the output; name another file to write")
     if force or not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
-    if is_ours is not None and is_ours(target):
+    if may_replace is not None and may_replace(target):
         return
-    whose = "" if is_ours is None else ", and not Elmore's"
+    whose = "" if may_replace is None else ", and not Elmore's"
     raise InputError(
         f"{path}: is there already{whose}; choose another name, or replace it with --force (in Python: force=True)"
     )
 
 
-def check_folder_of(path: str | Path) -> None:
+def check_parent_folder(path: str | Path) -> None:
     """Refuse to write into a folder that does not exist."""
     target = Path(path)
     # A link is written through, so it is the folder it leads to that counts.

@@ -39,7 +39,7 @@ def read_lines(
     inside sentences in real text. NUL is a character like any other; a byte order mark at the start is dropped.
     Before each line `on_read` is told how many more bytes of the file, as it lies there, were read for it.
     """
-    name = name_of(path)
+    name = display_name(path)
     with _errors_named(path), _opened(path) as (stream, packed):
         position = 0
         for number, raw in enumerate(stream, start=1):
@@ -72,17 +72,17 @@ def total_bytes(paths: Iterable[str | Path]) -> int | None:
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
 
 
-def unpacked_suffix(path: str | Path) -> str:
+def content_suffix(path: str | Path) -> str:
     """The suffix that tells what is in a file, in small letters, without the one that tells how it is packed.
 
-    >>> unpacked_suffix("train.CSV.gz"), unpacked_suffix("train.csv"), unpacked_suffix("-")
+    >>> content_suffix("train.CSV.gz"), content_suffix("train.csv"), content_suffix("-")
     ('.csv', '.csv', '')
     """
     name = PurePath(path)
     return (name.with_suffix("") if name.suffix.lower() in PACKED_SUFFIXES else name).suffix.lower()
 
 
-def name_of(path: str | Path) -> str:
+def display_name(path: str | Path) -> str:
     """What messages call a file that is read."""
     return "standard input" if str(path) == "-" else str(path)
 
@@ -90,7 +90,7 @@ def name_of(path: str | Path) -> str:
 @contextmanager
 def _errors_named(path: str | Path) -> Iterator[None]:
     """Raise an ElmoreError that names the file for any error while it is read and decompressed."""
-    name = name_of(path)
+    name = display_name(path)
     try:
         with reading(name, damage=(EOFError, lzma.LZMAError, zlib.error)):
             yield

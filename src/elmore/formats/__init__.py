@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.arrays import Int8Array, StoredArray
 from elmore.formats.card import Card
 from elmore.formats.checkpoint import Checkpoint, Format
@@ -80,7 +81,7 @@ def _detect_format(container: Container) -> Format:
     if any(name in names for name in _TASK_MODEL):
         raise FormatError("is a task model, for elmore predict or elmore.tasks.load; here a biLM is needed")
     known = "; ".join(f"{form.name} ({form.files})" for form in all_formats())
-    found = shortened(names) or "no files at all"
+    found = join_names(names) or "no files at all"
     raise FormatError(f"no model of a known format. It holds {found}. Known are, with the files they need: {known}")
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_tensor
 from elmore.formats.arrays import Floats
 from elmore.formats.card import Card
@@ -86,11 +87,11 @@ def _prefix(stored: Mapping[str, Array]) -> str:
     prefixes = [name.removesuffix(_TABLE) for name in stored if name == _TABLE or name.endswith(f".{_TABLE}")]
     if not prefixes:
         raise FormatError(
-            f"no biLM is in it: no tensor is called …{_TABLE}; it holds {shortened(sorted(stored)) or 'no tensors'}"
+            f"no biLM is in it: no tensor is called …{_TABLE}; it holds {join_names(sorted(stored)) or 'no tensors'}"
         )
     if len(prefixes) > 1:
         raise FormatError(
-            f"it holds several biLMs, under {shortened(sorted(prefixes))}; save the one you mean as a state dict "
+            f"it holds several biLMs, under {join_names(sorted(prefixes))}; save the one you mean as a state dict "
             "of its own"
         )
     return prefixes[0]
@@ -111,7 +112,7 @@ def _options(container: Container, task: Mapping[str, Any]) -> tuple[ModelConfig
             # The biLM of AllenNLP always has skip connections, and its stored biases are complete.
             configs.append(replace(config, skip_connections=True, forget_bias=0.0))
     if any(config != configs[0] for config in configs):
-        raise FormatError(f"{shortened(there)} describe different biLMs; leave only that of this one")
+        raise FormatError(f"{join_names(there)} describe different biLMs; leave only that of this one")
     return (configs[0], there[0]) if there else (None, "")
 
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.errors import FormatError, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError
 
 Floats = NDArray[np.float32]
 
@@ -61,7 +62,7 @@ def dequantize(arrays: Mapping[str, StoredArray]) -> dict[str, Floats]:
 def check_shapes(arrays: Mapping[str, StoredArray], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise FormatError unless the arrays have exactly these names and shapes."""
     if arrays.keys() != shapes.keys():
-        raise FormatError(f"holds {shortened(sorted(arrays)) or 'nothing'} where {' and '.join(shapes)} should be")
+        raise FormatError(f"holds {join_names(sorted(arrays)) or 'nothing'} where {' and '.join(shapes)} should be")
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise FormatError(f"{name} has shape {arrays[name].shape}; {shape} is needed")

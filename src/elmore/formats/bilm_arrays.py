@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.errors import FormatError, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError
 from elmore.formats.arrays import Floats, check_finite
 from elmore.formats.options_json import config_from_options
 
@@ -40,7 +41,7 @@ def check_arrays(config: ModelConfig, shapes: Mapping[str, Shape], *, options_fi
         _check(name, shapes, axes, options_file)
         needed.add(name)
     if left := sorted(name for name in shapes if name.startswith(("CNN", "RNN_", "rnn/")) and name not in needed):
-        raise FormatError(f"{shortened(left, most=2)} belong to a larger model than {options_file} describes")
+        raise FormatError(f"{join_names(left, most=2)} belong to a larger model than {options_file} describes")
 
 
 def tensors_from_arrays(
@@ -196,7 +197,7 @@ def _needed_for_characters(config: CharacterConfig) -> Iterator[tuple[str, tuple
 
 def _check(name: str, shapes: Mapping[str, Shape], axes: tuple[_Axis, ...], options_file: str) -> None:
     if name not in shapes:
-        raise FormatError(f"{name} is missing, and {options_file} asks for it; there are {shortened(sorted(shapes))}")
+        raise FormatError(f"{name} is missing, and {options_file} asks for it; there are {join_names(sorted(shapes))}")
     found, needed = shapes[name], tuple(axis.length for axis in axes)
     if found != needed:
         same_rank = len(found) == len(needed)

@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from elmore.errors import FormatError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, error_context
 from elmore.files.atomic_files import atomic_write_folder
 from elmore.formats.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
 from elmore.formats.card import Card, read_card
@@ -96,10 +97,10 @@ def _fitting(container: Container, patterns: tuple[str, ...]) -> list[str]:
 def _only(container: Container, patterns: tuple[str, ...]) -> str:
     found = _fitting(container, patterns)
     if not found:
-        raise FormatError(f"{patterns[0]} is missing; there are {shortened(container.names()) or 'no files at all'}")
+        raise FormatError(f"{patterns[0]} is missing; there are {join_names(container.names()) or 'no files at all'}")
     if len(found) > 1:
         raise FormatError(
-            f"{shortened(found)} could all be the file usually called {patterns[0]}; leave only one here, or name "
+            f"{join_names(found)} could all be the file usually called {patterns[0]}; leave only one here, or name "
             "the files one by one: load(options_file=…, weight_file=…)"
         )
     return found[0]

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from elmore.config import Normalization
-from elmore.errors import FormatError, InputError, NotFound, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, InputError, NotFound, error_context
 from elmore.fields import check_fields, checked_field, read_fields
 from elmore.formats.storage.container import Container
 from elmore.formats.storage.json_files import read_json
-from elmore.text.style import TextStyle
+from elmore.text.style import TokenizerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class Card:
     licence: str = ""
     source: str = ""  # the path or address from which it was first read
     format: str = ""  # the format it had there
-    text: TextStyle = TextStyle()
+    text: TokenizerConfig = TokenizerConfig()
     start_state: Literal["zeros", "warm"] = "zeros"  # warm: the stored state; start_state_from says how it was made
     start_state_from: str = ""
     elmo: ElmoSettings | None = None  # of a saved `Elmo`
@@ -106,7 +107,7 @@ def read_card_file(path: str | Path) -> dict[str, Any]:
         loose = [name for name, value in content.items() if name not in _MAKER_FIELDS and not _is_table(value)]
         if loose:
             raise InputError(
-                f"unknown field {shortened(loose)}; known are {', '.join(_MAKER_FIELDS)}. What else there is to tell "
+                f"unknown field {join_names(loose)}; known are {', '.join(_MAKER_FIELDS)}. What else there is to tell "
                 "goes into tables: [mine]"
             )
         read_fields(Card, {name: content[name] for name in _MAKER_FIELDS if name in content})

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from elmore.config import ModelConfig, tensor_shapes
-from elmore.errors import FormatError, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError
 from elmore.formats.arrays import Floats, Int8Array, StoredArray, dequantize
 from elmore.formats.card import Card
 from elmore.formats.storage.container import Container
@@ -40,9 +41,9 @@ class Checkpoint:
         """Raise FormatError unless names, shapes and types of all tensors, and the vocabulary, fit the config."""
         required = tensor_shapes(self.config)
         if missing := sorted(required.keys() - self.tensors.keys()):
-            raise FormatError(f"tensors are missing: {shortened(missing)}")
+            raise FormatError(f"tensors are missing: {join_names(missing)}")
         if unexpected := sorted(self.tensors.keys() - required.keys()):
-            raise FormatError(f"tensors that no such model has: {shortened(unexpected)}")
+            raise FormatError(f"tensors that no such model has: {join_names(unexpected)}")
         for name, shape in required.items():
             _check_array(name, self.tensors[name], shape)
         if self.config.word_dim:

@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context
 from elmore.fields import read_fields
 from elmore.files.atomic_files import atomic_write_folder
 from elmore.formats.arrays import Floats, StoredArray, check_shapes, dequantize, quantize
@@ -106,7 +107,7 @@ def _config(container: Container) -> ModelConfig:
                 "a newer Elmore may read it"
             )
         if unknown := sorted(values.keys() - {"format", "version", "model"}):
-            raise FormatError(f"unknown field {shortened(unknown)}")
+            raise FormatError(f"unknown field {join_names(unknown)}")
         if "model" not in values:
             raise FormatError("the field model, with the shape of the model, is missing")
         return read_fields(ModelConfig, values["model"], where="model", error=FormatError)

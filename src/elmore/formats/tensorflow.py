@@ -16,7 +16,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from elmore.errors import FormatError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, error_context
 from elmore.formats.arrays import Floats
 from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
 from elmore.formats.checkpoint import Checkpoint, Format
@@ -78,7 +79,7 @@ def _newest_prefix(container: Container) -> str:
     if name not in there:
         raise FormatError(
             f"checkpoint names {name[:80]}, and {name[:80]}.index is not here; there are "
-            f"{shortened(sorted(there)) or 'none'}: mend the line, or remove the file to take the newest"
+            f"{join_names(sorted(there)) or 'none'}: mend the line, or remove the file to take the newest"
         )
     return name
 
@@ -101,7 +102,7 @@ def _variables(bundle: Bundle) -> dict[str, str]:
             variables[_dumped_name(name)] = name
     if not variables:
         raise FormatError(
-            f"no model of bilm-tf is in it: no variable begins with lm/; it holds {shortened(sorted(bundle.entries))}"
+            f"no model of bilm-tf is in it: no variable begins with lm/; it holds {join_names(sorted(bundle.entries))}"
         )
     return variables
 

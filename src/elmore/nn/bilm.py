@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop_out
 
 from elmore.config import Direction, ModelConfig
+from elmore.display import html_table, pluralize
 from elmore.engine.rows import PackedRows
 from elmore.engine.weights import Clips, as_float
-from elmore.errors import InputError, count
+from elmore.errors import InputError
 from elmore.formats.checkpoint import Checkpoint
-from elmore.html_repr import html_table
 from elmore.nn.devices import compute_dtype, send
 from elmore.nn.kernels import Kernels, choose_kernels
 from elmore.nn.recurrence import HiddenTensors, LstmKernel, LstmTensors
@@ -179,8 +179,8 @@ class LayerTensors:
         return 1 + len(self._outputs)
 
     def __repr__(self) -> str:
-        sentences, words = count(len(self.lengths), "sentence"), count(sum(self.lengths), "word")
-        return f"LayerTensors({count(len(self), 'layer')} of {sentences}, {words}, dim={self._dim})"
+        sentences, words = pluralize(len(self.lengths), "sentence"), pluralize(sum(self.lengths), "word")
+        return f"LayerTensors({pluralize(len(self), 'layer')} of {sentences}, {words}, dim={self._dim})"
 
     def _repr_html_(self) -> str:
         facts = {"layers": len(self), "sentences": len(self.lengths), "words": sum(self.lengths)}

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from elmore.display import html_table, join_names
 from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of_all
-from elmore.errors import FormatError, InputError, shortened
+from elmore.errors import FormatError, InputError
 from elmore.fields import check_value
 from elmore.formats.card import ElmoSettings, MixSettings
-from elmore.html_repr import html_table
 from elmore.model import Model, load, save
 from elmore.nn.arrays import to_arrays, to_tensors
 from elmore.nn.bilm import padding_mask
@@ -25,7 +25,7 @@ from elmore.nn.devices import allow_forked_process, choose_device, send
 from elmore.nn.mix import LayerMix
 from elmore.nn.pretrained import PretrainedBiLM, WordBatch
 from elmore.text.checks import InputCheck
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.tokenizer import Tokenizer
 
 
 class ElmoOutput(NamedTuple):
@@ -204,7 +204,7 @@ class Elmo(nn.Module):
     def _restore(self, mixes: Mapping[str, NDArray[np.float32]]) -> None:
         names = {name for name in self.state_dict() if not name.startswith("network.")}
         if wrong := sorted(names ^ mixes.keys()):
-            raise FormatError(f"{self._model.card.source}: the saved mixes do not fit: {shortened(wrong)}")
+            raise FormatError(f"{self._model.card.source}: the saved mixes do not fit: {join_names(wrong)}")
         try:
             self.load_state_dict(to_tensors(mixes), strict=False)
         except RuntimeError as error:

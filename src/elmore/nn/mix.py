@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from elmore.config import Normalization
+from elmore.display import html_table
 from elmore.errors import InputError
-from elmore.html_repr import html_table
 
 # softmax(-1e4) is exactly 0 in float32, where log(0) would poison every gradient.
 NO_SHARE = -1e4

@@ -22,7 +22,7 @@ from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.pretraining.provenance import Provenance, changed_recipe, check_same_corpus, corpus_identity
 from elmore.pretraining.recipe import FittedRecipe, Recipe, fit_to_corpus
 from elmore.pretraining.settings import PretrainingSettings
-from elmore.recipe import override, read_recipe
+from elmore.recipe import apply_overrides, read_recipe
 from elmore.training.distributed import World, joined_process_group, process_device, started_again
 from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.loss_curve import plot_log
@@ -195,7 +195,7 @@ def _new_recipe(request: _Request, corpus: Corpus, world: World) -> FittedRecipe
     usual = DEFAULT_RECIPE if request.init is None else DEFAULT_FINE_TUNING_RECIPE
     recipe = base if isinstance(base, Recipe) else read_recipe(base or usual, Recipe)
     return fit_to_corpus(
-        override(recipe, changes),
+        apply_overrides(recipe, changes),
         tokens=len(corpus.train),
         vocabulary_size=len(corpus.vocabulary),
         processes=world.size,

@@ -7,7 +7,7 @@ from typing import Any
 from elmore.corpus.corpus import Corpus
 from elmore.errors import InputError
 from elmore.pretraining.recipe import Recipe
-from elmore.recipe import override
+from elmore.recipe import apply_overrides
 
 # Of a run that goes on; anything else would have it read other text, or fit other tensors.
 CHANGEABLE = (
@@ -65,4 +65,4 @@ def changed_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
             raise InputError(
                 f"{name} cannot be changed in a run that goes on; what can is training.{', training.'.join(CHANGEABLE)}"
             )
-    return override(recipe, changes)
+    return apply_overrides(recipe, changes)

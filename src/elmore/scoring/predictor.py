@@ -23,13 +23,13 @@ from elmore.fields import check_value
 from elmore.model import Model, load
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
 from elmore.scoring.softmax import Softmax
-from elmore.text.brackets import BracketedWords, convert_bracketed, find_bracketed
+from elmore.text.brackets import BracketedWords, parse_brackets, retokenize_brackets
 from elmore.text.checks import InputCheck
-from elmore.text.paragraphs import WRITE_PARAGRAPHS
+from elmore.text.paragraphs import UNWRAP_ADVICE
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
-from elmore.text.token_style import convert_tokens
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.token_style import retokenize
+from elmore.text.tokenizer import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en
 
@@ -80,7 +80,7 @@ class Predictor:
         check_value("token_style", token_style, TokenStyle)
         check_sentences(sentences)
         if isinstance(sentences, str):
-            found = split_text(sentences, style=self.model.card.text, advice=WRITE_PARAGRAPHS)
+            found = split_text(sentences, style=self.model.card.text, advice=UNWRAP_ADVICE)
             sentences = [sentence.text for sentence in found]
         words = (self._words(sentence, number, token_style) for number, sentence in enumerate(sentences))
         return self.check.passed(words)
@@ -89,9 +89,9 @@ class Predictor:
         """The words of a sentence with one place in [brackets], and which of them stand there; see `words_of`."""
         check_value("token_style", token_style, TokenStyle)
         given = sentence if isinstance(sentence, str) else words_of(sentence, self.tokenizer)
-        found = find_bracketed(given, self.tokenizer)
+        found = parse_brackets(given, self.tokenizer)
         if token_style != "moses" and not isinstance(sentence, str):
-            found = convert_bracketed(found, self.tokenizer, style=token_style)
+            found = retokenize_brackets(found, self.tokenizer, style=token_style)
         self.check.look([found.words], stacklevel=4)
         return found
 
@@ -154,7 +154,7 @@ class Predictor:
         # A string was tokenised in the model's style just now.
         if token_style == "moses" or isinstance(sentence, str):
             return words
-        return convert_tokens(words, self.tokenizer, style=token_style).words
+        return retokenize(words, self.tokenizer, style=token_style).words
 
 
 def _positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmore.defaults import DEFAULT_MODEL
-from elmore.errors import NotFound, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import NotFound, error_context
 from elmore.sources.local import find_card, find_file, find_local, local_path, names_in
 from elmore.sources.model_location import OPTIONS, WEIGHTS, ModelLocation, is_url, without_credentials
 from elmore.sources.published import PUBLISHED
@@ -31,7 +32,7 @@ def find(name: str | Path | None = None) -> ModelLocation:
             return shipped
         raise NotFound(
             f"{DEFAULT_MODEL}, the model that comes with Elmore, is missing from {_SHIPPED}; install Elmore again, or "
-            f"name a folder, an archive, an address, or one of {shortened(known_names())}"
+            f"name a folder, an archive, an address, or one of {join_names(known_names())}"
         )
     resolvers = [find_local] if isinstance(name, Path) else _RESOLVERS
     for resolve in resolvers:
@@ -105,7 +106,7 @@ def _not_found_message(name: str) -> str:
     if not folder.is_dir():
         return f"{name}: no such file or folder, for {folder} does not exist"
     return (
-        f"{name}: no such file or folder, and no model of that name (known are {shortened(names, most=6)})"
+        f"{name}: no such file or folder, and no model of that name (known are {join_names(names, most=6)})"
         f"{_did_you_mean(name, names)}"
     )
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from elmore.errors import NotFound, shortened
+from elmore.display import join_names
+from elmore.errors import NotFound
 from elmore.files.atomic_files import restore_folder
 from elmore.files.os_errors import reading
 from elmore.sources.model_location import (
@@ -115,7 +116,7 @@ def _with_weights(options: Path, *, origin: str) -> ModelLocation:
     weights = [name for name in candidates if "weights" in name]
     if len(weights) == 1:
         return _pair(options, folder / weights[0], origin=origin)
-    seen = f" (there are {shortened(candidates)})" if candidates else ""
+    seen = f" (there are {join_names(candidates)})" if candidates else ""
     raise NotFound(
         f"{options}: its weights file is missing: there is no {' or '.join(names)} beside it{seen}; "
         "name both files: load(options_file=..., weight_file=...)"

@@ -24,8 +24,8 @@ from elmore.tasks.find_model import ABOUT
 from elmore.tasks.model_folder import RequiredBilm
 from elmore.tasks.recipe import ElmoOptions
 from elmore.text.style import TokenStyle
-from elmore.text.token_style import convert_tokens
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.token_style import retokenize
+from elmore.text.tokenizer import Tokenizer
 from elmore.training.events import Progressed, Stopped
 from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.progress_reports import SECONDS_OF_SILENCE
@@ -126,7 +126,7 @@ def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token
     """The sentences in the biLM's own words, each a document of its own: they may be in any order."""
     lines = []
     for tokens in sentences:
-        words = tokens if token_style == "moses" else convert_tokens(tokens, tokenizer, style=token_style).words
+        words = tokens if token_style == "moses" else retokenize(tokens, tokenizer, style=token_style).words
         # A blank inside of a word would make it two.
         lines.append(" ".join(word.replace(" ", "\u00a0") for word in words))
     return "\n\n".join(lines) + "\n"

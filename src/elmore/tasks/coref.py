@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmore.errors import InputError, InputWarning, count
+from elmore.display import pluralize
+from elmore.errors import InputError, InputWarning
 from elmore.fields import checked_field
 from elmore.nn.devices import send
 from elmore.tasks.blocks.sequence_encoder import BiLstm
@@ -215,18 +216,18 @@ def out_of_reach(own: Sequence[Mention], max_width: int) -> Counter[str]:
 def _notices(seen: Mapping[str, int], max_width: int, *, to_train: bool) -> Iterator[str]:
     """What there is to say of these documents."""
     if seen["empty"]:
-        yield f"left out {count(seen['empty'], 'document')} without sentences"
+        yield f"left out {pluralize(seen['empty'], 'document')} without sentences"
     if seen["wide"]:
         verb = "has" if seen["wide"] == 1 else "have"
-        wide = f"{count(seen['wide'], 'mention')} {verb} more than {max_width} words"
+        wide = f"{pluralize(seen['wide'], 'mention')} {verb} more than {max_width} words"
         yield f"{wide}, and cannot be found (task.max_width)"
     if seen["crossing"]:
         verb = "crosses" if seen["crossing"] == 1 else "cross"
-        yield f"{count(seen['crossing'], 'mention')} {verb} another: of two that do, one is found at most"
+        yield f"{pluralize(seen['crossing'], 'mention')} {verb} another: of two that do, one is found at most"
     if seen["again"]:
         verb = "has the words of another" if seen["again"] == 1 else "have the words of others"
         after = "the last cluster is learnt" if to_train else "a span is found in one cluster at most"
-        yield f"{count(seen['again'], 'mention')} {verb}, in a second cluster: {after}"
+        yield f"{pluralize(seen['again'], 'mention')} {verb}, in a second cluster: {after}"
 
 
 def in_parts(document: CorefExample, *, longest: int | None = None) -> list[CorefExample]:

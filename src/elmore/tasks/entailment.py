@@ -14,9 +14,10 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from elmore.errors import InputError, count
+from elmore.display import pluralize
+from elmore.errors import InputError
 from elmore.fields import checked_field
-from elmore.files.text_files import name_of
+from elmore.files.text_files import display_name
 from elmore.nn.devices import send
 from elmore.tasks import classification
 from elmore.tasks.blocks.encoder_inputs import EncoderInputs
@@ -116,10 +117,10 @@ def read(paths: Sequence[str | Path], options: EntailmentOptions, *, to_train: b
             if pair.label in NO_CONSENSUS:
                 left_out += 1
                 continue
-            place = f"{name_of(path)}, line {pair.line}"
+            place = f"{display_name(path)}, line {pair.line}"
             premise, hypothesis = (_tokens(text, cutter, place) for text in (pair.premise, pair.hypothesis))
             examples.append(PairedTokens(premise, hypothesis, pair.label, place))
-    what = f"{count(left_out, 'pair')} left out whose label is -: the annotators did not agree on one"
+    what = f"{pluralize(left_out, 'pair')} left out whose label is -: the annotators did not agree on one"
     return Dataset(examples, (what,) if left_out else ())
 
 

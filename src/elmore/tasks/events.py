@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import count
+from elmore.display import pluralize
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.model_folder import MixWeights
 from elmore.tasks.task import Fit
@@ -78,7 +78,9 @@ class Finished(NamedTuple):
     def __str__(self) -> str:
         after = f", after epoch {self.epoch} of {self.epochs}" if self.epoch else ""
         if self.is_flat:
-            after += f"; it ended early, after {count(self.epochs - self.epoch, 'epoch')} that brought nothing better"
+            after += (
+                f"; it ended early, after {pluralize(self.epochs - self.epoch, 'epoch')} that brought nothing better"
+            )
         lines = [f"best dev {self.score.metric} {self.score.value:.2f}{after}"]
         for place, mix in self.mixes.items():
             shares = " ".join(f"{weight:.2f}" for weight in mix.weights)

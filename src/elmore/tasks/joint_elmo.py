@@ -12,8 +12,8 @@ from elmore.embedding.token_alignment import pool_tokens
 from elmore.model import Model
 from elmore.nn.pretrained import PretrainedBiLM, WordBatch
 from elmore.text.style import TokenStyle
-from elmore.text.token_style import convert_tokens
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.token_style import retokenize
+from elmore.text.tokenizer import Tokenizer
 
 
 class JointElmo(nn.Module):
@@ -43,7 +43,7 @@ class JointElmo(nn.Module):
         words = [list(sentence) for sentence in sentences]
         spans = None
         if self._token_style != "moses":
-            converted = [convert_tokens(tokens, self._tokenizer, style=self._token_style) for tokens in sentences]
+            converted = [retokenize(tokens, self._tokenizer, style=self._token_style) for tokens in sentences]
             words, spans = [one.words for one in converted], [one.word_spans for one in converted]
         layers = self.network.layers(WordBatch.of(words, self._model.word_indexer))  # (L, B, words, dim)
         if spans is None:

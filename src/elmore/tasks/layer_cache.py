@@ -20,9 +20,10 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from elmore.display import pluralize
 from elmore.embedding.embedder import Embedder
 from elmore.embedding.options import InferenceOptions
-from elmore.errors import InputWarning, count
+from elmore.errors import InputWarning
 from elmore.files.atomic_files import atomic_write_folder, make_folder
 from elmore.files.locks import LOCK, file_lock
 from elmore.text.style import TokenStyle
@@ -186,8 +187,8 @@ class LayerCache:
             self._has_warned = True
             left = len(missing) - len(kept)
             warnings.warn(
-                f"the layers of {count(left, 'sentence')} do not fit into the cache of {self._bound / 2**30:.1f} GiB, "
-                "and are computed anew each time they are read",
+                f"the layers of {pluralize(left, 'sentence')} do not fit into the cache of {self._bound / 2**30:.1f} "
+                "GiB, and are computed anew each time they are read",
                 InputWarning,
                 stacklevel=3,
             )

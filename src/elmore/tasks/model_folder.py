@@ -18,7 +18,8 @@ from typing import Any
 
 from torch import Tensor
 
-from elmore.errors import FormatError, NotFound, count, error_context, shortened
+from elmore.display import join_names, pluralize
+from elmore.errors import FormatError, NotFound, error_context
 from elmore.fields import check_fields, check_value, checked_field, read_fields
 from elmore.files.atomic_files import atomic_write, atomic_write_folder
 from elmore.formats.storage.container import Container, open_container
@@ -150,7 +151,7 @@ def member_folders(path: Path) -> list[Path]:
     members = ensemble_members(path)
     if missing := [member.name for member in members if not is_task_model(member)]:
         raise NotFound(
-            f"{path}: of {len(members)} members {shortened(missing)} is not trained to its end; go on with elmore "
+            f"{path}: of {len(members)} members {join_names(missing)} is not trained to its end; go on with elmore "
             "train … --resume, or name those that are there one by one"
         )
     return members or [path]
@@ -170,7 +171,9 @@ def read_task_model(path: Path) -> StoredTaskModel:
                 raise FormatError(f"has format {card.format}, of a newer elmore; this one reads up to {FORMAT}")
             # Without a file of vectors all words were learnt, and with one those that it lacks.
             if card.learnt_words > len(words) or (not card.vector_dim and card.learnt_words < len(words)):
-                raise FormatError(f"learnt_words is {card.learnt_words}, and {WORDS} has {count(len(words), 'word')}")
+                raise FormatError(
+                    f"learnt_words is {card.learnt_words}, and {WORDS} has {pluralize(len(words), 'word')}"
+                )
         inside = folder / ELMO
         tensors = to_tensors(read_tensors(files, WEIGHTS, types=("float32", "float16")))
         return StoredTaskModel(card, words, tensors, inside if inside.is_dir() else None)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmore.errors import count
+from elmore.display import pluralize
 from elmore.fields import checked_field
 from elmore.tasks.classification import ClassifierOptions, LabeledTokens, classification_task
 from elmore.tasks.readers.trees import read_trees
@@ -50,9 +50,9 @@ def read(paths: Sequence[str | Path], options: SentimentOptions, *, to_train: bo
                 examples.append(LabeledTokens(phrase.tokens, label, f"{path}, line {tree.line}", phrase.is_root))
     notices = []
     if short:
-        notices.append(f"{count(short, 'phrase')} of fewer than {options.shortest_phrase} tokens left out")
+        notices.append(f"{pluralize(short, 'phrase')} of fewer than {options.shortest_phrase} tokens left out")
     if neutral:
-        notices.append(f"{count(neutral, 'neutral phrase')} left out")
+        notices.append(f"{pluralize(neutral, 'neutral phrase')} left out")
     return Dataset(examples, tuple(notices))
 
 

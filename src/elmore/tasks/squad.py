@@ -18,9 +18,10 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from elmore.errors import InputError, InputWarning, count
+from elmore.display import pluralize
+from elmore.errors import InputError, InputWarning
 from elmore.fields import checked_field
-from elmore.files.text_files import name_of
+from elmore.files.text_files import display_name
 from elmore.nn.devices import send
 from elmore.tasks.blocks.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.blocks.bidaf import Bidaf
@@ -158,7 +159,7 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
     files: dict[str, int] = {}  # of each id
     for number, path in enumerate(paths):
         # One name for all of a file's paragraphs, so that those which look alike odd are warned of once.
-        cutter = StyledTextCutter(style, name=f"{name_of(path)}, a paragraph")
+        cutter = StyledTextCutter(style, name=f"{display_name(path)}, a paragraph")
         for stored in read_squad(path):
             for one in stored.questions:
                 # Answers go by the id; in training it is nobody's concern.
@@ -221,24 +222,25 @@ def _question_tokens(text: str, cutter: TextCutter, place: str) -> list[str]:
 def _notices(seen: Mapping[str, int], *, to_train: bool) -> Iterator[str]:
     """What there is to say of these questions."""
     if seen["impossible"]:
-        yield f"{count(seen['impossible'], 'question')} left out that cannot be answered (SQuAD 2.0): all others can"
+        number = pluralize(seen["impossible"], "question")
+        yield f"{number} left out that cannot be answered (SQuAD 2.0): all others can"
     if seen["misplaced"]:
         verb = "does" if seen["misplaced"] == 1 else "do"
         after = "not trained on" if to_train else "it is the text that is scored"
-        yield f"{count(seen['misplaced'], 'answer')} {verb} not stand where answer_start says: {after}"
+        yield f"{pluralize(seen['misplaced'], 'answer')} {verb} not stand where answer_start says: {after}"
     if seen["widened"]:
         after = "trained on are the whole tokens" if to_train else "no prediction can be all of it and no more"
         verb = "begins or ends" if seen["widened"] == 1 else "begin or end"
-        yield f"{count(seen['widened'], 'answer')} {verb} inside a token: {after}"
+        yield f"{pluralize(seen['widened'], 'answer')} {verb} inside a token: {after}"
     if seen["unplaced"]:
-        yield f"{count(seen['unplaced'], 'question')} left out: no answer has a place to be learnt"
+        yield f"{pluralize(seen['unplaced'], 'question')} left out: no answer has a place to be learnt"
     if seen["unheld"]:
-        yield f"{count(seen['unheld'], 'question')} left out: no window of the paragraph holds all of the answer"
+        yield f"{pluralize(seen['unheld'], 'question')} left out: no window of the paragraph holds all of the answer"
     if seen["windowed"]:
         verb = "is" if seen["windowed"] == 1 else "are"
         yield (
-            f"{count(seen['windowed'], 'paragraph')} of more than {LONGEST_WINDOW} tokens {verb} read in windows of so "
-            "many, which overlap by half; the best answer of all is taken"
+            f"{pluralize(seen['windowed'], 'paragraph')} of more than {LONGEST_WINDOW} tokens {verb} read in windows "
+            "of so many, which overlap by half; the best answer of all is taken"
         )
 
 

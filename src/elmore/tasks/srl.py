@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmore.errors import InputError, InputWarning, count, shortened
+from elmore.display import join_names, pluralize
+from elmore.errors import InputError, InputWarning
 from elmore.fields import checked_field
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.srl_f1 import arguments, srl_scores
@@ -127,11 +128,12 @@ def read(paths: Sequence[str | Path], options: SrlOptions, *, to_train: bool) ->
     notices = []
     if long:
         notices.append(
-            f"left out {count(long, 'sentence')} of more than {options.longest_sentence} tokens (task.longest_sentence)"
+            f"left out {pluralize(long, 'sentence')} of more than {options.longest_sentence} tokens "
+            "(task.longest_sentence)"
         )
     if elsewhere:
         notices.append(
-            f"{count(elsewhere, 'predicate')} with {VERB} at another token; the token with the lemma is taken"
+            f"{pluralize(elsewhere, 'predicate')} with {VERB} at another token; the token with the lemma is taken"
         )
     return Dataset(examples, tuple(notices))
 
@@ -176,8 +178,8 @@ def unseen(examples: Sequence[RoleExample], known: Labels) -> list[str]:
         return []
     verb = "has a role" if len(missed) == 1 else "have roles"
     return [
-        f"{count(len(missed), 'argument')} {verb} that the training data does not have, and can only be missed: "
-        f"{shortened(sorted(set(missed)))}"
+        f"{pluralize(len(missed), 'argument')} {verb} that the training data does not have, and can only be missed: "
+        f"{join_names(sorted(set(missed)))}"
     ]
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.tasks.task import CutSentence
-from elmore.text.paragraphs import WRITE_PARAGRAPHS
+from elmore.text.paragraphs import UNWRAP_ADVICE
 from elmore.text.splitting import split_text
-from elmore.text.style import TOKENIZER_VERSION, TextStyle, TokenStyle
+from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig, TokenStyle
 from elmore.text.token_style import tokenize_in_style
 
 
@@ -24,9 +24,9 @@ class StyledTextCutter:
 
     def sentences(self, text: str) -> list[CutSentence]:
         """The sentences of a text."""
-        style = TextStyle(tokenizer_version=TOKENIZER_VERSION, language=self.language)
+        style = TokenizerConfig(tokenizer_version=TOKENIZER_VERSION, language=self.language)
         found = []
-        for span in split_text(text, style=style, advice=WRITE_PARAGRAPHS, name=self.name):
+        for span in split_text(text, style=style, advice=UNWRAP_ADVICE, name=self.name):
             tokens, offsets = self.tokens(text[span.start : span.end])
             found.append(CutSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets]))
         return found

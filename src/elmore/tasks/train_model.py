@@ -15,7 +15,7 @@ import torch
 from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.model import Model, load
-from elmore.recipe import override, read_recipe
+from elmore.recipe import apply_overrides, read_recipe
 from elmore.tasks.bilm import fine_tune, is_tuning, requirement_of
 from elmore.tasks.events import Event, Finished, Opened, Told
 from elmore.tasks.fitting import fit_model
@@ -113,8 +113,8 @@ def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] 
     changes = dict(recipe) if isinstance(recipe, Mapping) else {}
     base = changes.pop("base", None) if isinstance(recipe, Mapping) else recipe
     if isinstance(base, TaskRecipe):
-        return override(base, changes)
-    return override(read_recipe(base or task.name, task.recipe), changes)
+        return apply_overrides(base, changes)
+    return apply_overrides(read_recipe(base or task.name, task.recipe), changes)
 
 
 def training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from elmore.defaults import DEFAULT_COMPUTE, ComputeName
-from elmore.errors import FormatError, InputError, InputWarning, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, InputError, InputWarning, error_context
 from elmore.fields import check_value, read_fields
 from elmore.model import Model
 from elmore.nn.devices import choose_device
@@ -297,9 +298,9 @@ def _restore(assembled: AssembledModel[Any, Any], stored: StoredTaskModel) -> No
     own = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
     with error_context(WEIGHTS):
         if missing := sorted(own.keys() - stored.tensors.keys()):
-            raise FormatError(f"lacks {shortened(missing)}, which {ABOUT} asks for")
+            raise FormatError(f"lacks {join_names(missing)}, which {ABOUT} asks for")
         if odd := sorted(stored.tensors.keys() - own.keys()):
-            raise FormatError(f"holds {shortened(odd)}, which {ABOUT} knows nothing of")
+            raise FormatError(f"holds {join_names(odd)}, which {ABOUT} knows nothing of")
         for name, tensor in own.items():
             found = stored.tensors[name].shape
             if tensor.shape != found:

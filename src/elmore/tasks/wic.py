@@ -25,7 +25,7 @@ from torch import Tensor
 
 from elmore.errors import InputError
 from elmore.fields import checked_field
-from elmore.files.text_files import name_of, read_lines
+from elmore.files.text_files import display_name, read_lines
 from elmore.nn.devices import send
 from elmore.tasks.blocks.feed_forward import FeedForward
 from elmore.tasks.blocks.mean_scores import mean_scores
@@ -231,7 +231,7 @@ def read(paths: Sequence[str | Path], options: WicOptions, *, to_train: bool) ->
     cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
     pairs: list[UsePair] = []
     for path in paths:
-        name = name_of(path)
+        name = display_name(path)
         first_line = next((line for line in read_lines(path) if line.strip()), "")
         has_ratings = "\t" in first_line and not first_line.lstrip().startswith("{")
         if has_ratings and to_train:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmore.errors import InputError
-from elmore.files.text_files import name_of, read_lines
+from elmore.files.text_files import display_name, read_lines
 
 Vectors = npt.NDArray[np.float32]
 
@@ -25,7 +25,7 @@ def read_word_vectors(path: str | Path, words: Collection[str] | None = None) ->
     the count of numbers is checked. Of a word that stands there twice the first vector counts. Words are separated
     from their numbers by plain spaces alone, and may hold any other character, as GloVe's no-break spaces.
     """
-    name = name_of(path)
+    name = display_name(path)
     wanted = None if words is None else frozenset(words)
     kept: dict[str, Vectors] = {}
     size, number, counted = 0, 0, False

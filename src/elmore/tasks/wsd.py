@@ -24,7 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmore.errors import InputError, count
+from elmore.display import pluralize
+from elmore.errors import InputError
 from elmore.files.text_files import PACKED_SUFFIXES
 from elmore.nn.devices import send
 from elmore.tasks.blocks.mean_scores import mean_of_probabilities
@@ -261,7 +262,7 @@ def read(paths: Sequence[str | Path], options: WsdOptions, *, to_train: bool) ->
         sentences = read_wsd(path)
         own = [SenseSentence(tokens, instances, name) for tokens, instances in sentences if instances]
         if without := len(sentences) - len(own):
-            notices.append(f"{name}: {count(without, 'sentence')} without a target left out")
+            notices.append(f"{name}: {pluralize(without, 'sentence')} without a target left out")
         examples += own
     return Dataset(examples, tuple(notices))
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from elmore.errors import InputError
 from elmore.text.style import PennStyle
-from elmore.text.token_style import convert_tokens
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.token_style import retokenize
+from elmore.text.tokenizer import Tokenizer
 
 
 class BracketedWords(NamedTuple):
@@ -17,13 +17,13 @@ class BracketedWords(NamedTuple):
     bracketed: range  # empty if the brackets are
 
 
-def find_bracketed(sentence: str | Sequence[str], tokenizer: Tokenizer) -> BracketedWords:
+def parse_brackets(sentence: str | Sequence[str], tokenizer: Tokenizer) -> BracketedWords:
     """Find the one place in brackets, in a string or as one word of a list.
 
-    >>> from elmore.text.style import TextStyle
-    >>> find_bracketed("I took a [bow].", Tokenizer(TextStyle()))
+    >>> from elmore.text.style import TokenizerConfig
+    >>> parse_brackets("I took a [bow].", Tokenizer(TokenizerConfig()))
     BracketedWords(words=['I', 'took', 'a', 'bow', '.'], bracketed=range(3, 4))
-    >>> find_bracketed(["I", "took", "a", "[]", "."], Tokenizer(TextStyle()))
+    >>> parse_brackets(["I", "took", "a", "[]", "."], Tokenizer(TokenizerConfig()))
     BracketedWords(words=['I', 'took', 'a', '.'], bracketed=range(3, 3))
     """
     if isinstance(sentence, str):
@@ -45,18 +45,18 @@ def find_bracketed(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Brack
     raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
 
 
-def convert_bracketed(found: BracketedWords, tokenizer: Tokenizer, *, style: PennStyle) -> BracketedWords:
-    """Turn tokens of a style into the tokeniser's words, as `convert_tokens` does; the place in brackets stays in them.
+def retokenize_brackets(found: BracketedWords, tokenizer: Tokenizer, *, style: PennStyle) -> BracketedWords:
+    """Turn tokens of a style into the tokeniser's words, as `retokenize` does; the place in brackets stays in them.
 
     Of a word that the token in brackets shares with a neighbour, it is the neighbour's, unless it has no other: in
     do [n't] the place is that of 't, behind don.
 
-    >>> from elmore.text.style import TextStyle
+    >>> from elmore.text.style import TokenizerConfig
     >>> penn = BracketedWords(["I", "do", "n't", "know"], range(2, 3))
-    >>> convert_bracketed(penn, Tokenizer(TextStyle()), style="penn")
+    >>> retokenize_brackets(penn, Tokenizer(TokenizerConfig()), style="penn")
     BracketedWords(words=['I', 'don', "'t", 'know'], bracketed=range(2, 3))
     """
-    words, spans = convert_tokens(found.words, tokenizer, style=style)
+    words, spans = retokenize(found.words, tokenizer, style=style)
     place = found.bracketed.start
     before = spans[place - 1].stop if place else 0
     if not found.bracketed:

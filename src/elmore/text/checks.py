@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from elmore.errors import InputWarning
-from elmore.text.style import TextStyle
-from elmore.text.token_style_detection import detect_token_style, penn_sign
+from elmore.text.style import TokenizerConfig
+from elmore.text.token_style_detection import detect_token_style, find_penn_marker
 
 SENTENCES_CHECKED = 200
 
@@ -25,7 +25,7 @@ class InputCheck:
     It speaks once: who was told and goes on has reasons.
     """
 
-    def __init__(self, style: TextStyle) -> None:
+    def __init__(self, style: TokenizerConfig) -> None:
         self.style = style
         self.left = SENTENCES_CHECKED  # to be looked at
 
@@ -48,12 +48,12 @@ class InputCheck:
         yield from source
 
 
-def warnings_about(sentences: _Sentences, style: TextStyle) -> list[str]:
+def warnings_about(sentences: _Sentences, style: TokenizerConfig) -> list[str]:
     """What looks wrong with these sentences for a model of this style; usually nothing.
 
-    >>> warnings_about([["Yes,", "I", "did", "it."]], TextStyle())
+    >>> warnings_about([["Yes,", "I", "did", "it."]], TokenizerConfig())
     ["the input looks untokenised ('Yes,'): give plain strings or leave out --tokenized, and the model finds the words"]
-    >>> warnings_about([["Yes", ",", "I", "did", "it", "."]], TextStyle())
+    >>> warnings_about([["Yes", ",", "I", "did", "it", "."]], TokenizerConfig())
     []
     """
     found = [_padding(sentences), _boundaries(sentences)]
@@ -114,7 +114,7 @@ def _untokenised(sentences: _Sentences) -> str | None:
 
 
 def _penn_style(sentences: _Sentences) -> str | None:
-    if (sign := penn_sign(sentences)) is None:
+    if (sign := find_penn_marker(sentences)) is None:
         return None
     style = detect_token_style(sentences)
     return (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from elmore.errors import InputError
-from elmore.files.text_files import name_of, unpacked_suffix
+from elmore.files.text_files import content_suffix, display_name
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 
 InputFormat = Literal["text", "tokenized", "conllu", "conll", "fasta"]
@@ -21,7 +21,7 @@ def format_of(path: str | Path) -> InputFormat:
     >>> format_of("train.conllu.gz"), format_of("proteins.fa"), format_of("-")
     ('conllu', 'fasta', 'text')
     """
-    return _FORMATS.get(unpacked_suffix(path), "text")
+    return _FORMATS.get(content_suffix(path), "text")
 
 
 def check_tokenized(files: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ def check_token_style(files: Iterable[str], input_format: InputFormat | None, to
     for file in files:
         if (kind := input_format or format_of(file)) in ("text", "fasta"):
             raise InputError(
-                f"{name_of(file)}: is read as {kind}, and a token style is for text that comes as tokens; give "
+                f"{display_name(file)}: is read as {kind}, and a token style is for text that comes as tokens; give "
                 "--tokenized, or --input-format tokenized, conllu or conll (in Python: input_format=...)"
             )
 

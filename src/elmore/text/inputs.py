@@ -11,7 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from elmore.errors import InputError, InputWarning, NotFound, count
+from elmore.display import pluralize
+from elmore.errors import InputError, InputWarning, NotFound
 from elmore.files.os_errors import reason
 from elmore.text.input_format import InputFormat, format_of
 
@@ -25,7 +26,7 @@ class Inputs(NamedTuple):
     def warn_about_dropped(self, *, stacklevel: int = 2) -> None:
         """Warn about files that are not read."""
         if self.dropped:
-            passed_over = ", ".join(count(number, what) for what, number in self.dropped.items())
+            passed_over = ", ".join(pluralize(number, what) for what, number in self.dropped.items())
             message = f"some of the input is skipped: {passed_over}"
             warnings.warn(message, InputWarning, stacklevel=stacklevel + 1)
 

@@ -26,9 +26,9 @@ LOOKAHEAD_LINES = 5 * SAMPLE_LINES
 
 NumberedLines = Iterator[tuple[int, str]]
 
-SAY_PARAGRAPHS = "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line"
+PARAGRAPHS_ADVICE = "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line"
 # Where nobody asks which it is.
-WRITE_PARAGRAPHS = "if that is wrong, write each paragraph in one line, with a blank line behind it"
+UNWRAP_ADVICE = "if that is wrong, write each paragraph in one line, with a blank line behind it"
 
 
 class Paragraph(NamedTuple):
@@ -54,7 +54,7 @@ def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name
 
 
 def resolve_paragraphs(
-    lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str, advice: str = SAY_PARAGRAPHS
+    lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str, advice: str = PARAGRAPHS_ADVICE
 ) -> tuple[Paragraphs, NumberedLines]:
     """How the lines make paragraphs, as told or as the first of them show, and all of the lines.
 

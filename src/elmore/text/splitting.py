@@ -9,8 +9,8 @@ from typing import NamedTuple
 from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.errors import InputError
 from elmore.text.abbreviations import COUNTED, NUMBER
-from elmore.text.paragraphs import SAY_PARAGRAPHS, Paragraphs, resolve_paragraphs
-from elmore.text.style import TOKENIZER_VERSION, TextStyle
+from elmore.text.paragraphs import PARAGRAPHS_ADVICE, Paragraphs, resolve_paragraphs
+from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig
 
 
 class SentenceSpan(NamedTuple):
@@ -48,9 +48,9 @@ def split_sentences(
 def split_text(
     text: str,
     *,
-    style: TextStyle,
+    style: TokenizerConfig,
     paragraphs: Paragraphs | None = None,
-    advice: str = SAY_PARAGRAPHS,
+    advice: str = PARAGRAPHS_ADVICE,
     name: str = "the text",
 ) -> list[SentenceSpan]:
     r"""Cut a text of any number of paragraphs into its sentences, in a model's style.
@@ -58,7 +58,7 @@ def split_text(
     Every line is a paragraph, or lines go on until a blank one; None finds out which (see `paragraphs`), and
     warns with `advice` where they look wrapped; `name` is what the warning calls the text.
 
-    >>> split_text("A title\nI took a bow. Why?", style=TextStyle())[1:]
+    >>> split_text("A title\nI took a bow. Why?", style=TokenizerConfig())[1:]
     [SentenceSpan(text='I took a bow.', start=8, end=21), SentenceSpan(text='Why?', start=22, end=26)]
     """
     if not isinstance(text, str):

@@ -19,7 +19,7 @@ TOKENIZER_VERSIONS = (1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextStyle:
+class TokenizerConfig:
     """What a model expects of its text; stands in its card."""
 
     tokenizer: TokenizerName = "moses"  # "characters": every symbol is a token, as in proteins

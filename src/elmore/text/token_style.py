@@ -22,7 +22,7 @@ from elmore.text.hyphens import is_hyphen
 from elmore.text.moses import Tokens, tokenize_v2
 from elmore.text.penn import ESCAPED_BRACKETS, HALVES, tokenize_penn
 from elmore.text.style import TOKEN_STYLES, PennStyle, TokenStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.tokenizer import Tokenizer
 
 
 class ConvertedTokens(NamedTuple):
@@ -50,11 +50,11 @@ def tokenize_in_style(text: str, style: TokenStyle, *, language: str = "en") -> 
     return tokenize_penn(text, style=style)
 
 
-def convert_tokens(tokens: Sequence[str], tokenizer: Tokenizer, *, style: PennStyle) -> ConvertedTokens:
+def retokenize(tokens: Sequence[str], tokenizer: Tokenizer, *, style: PennStyle) -> ConvertedTokens:
     """Turn tokens of a style into the words that the tokeniser, one of Moses's style, finds in the same text.
 
-    >>> from elmore.text.style import TextStyle
-    >>> convert_tokens(["do", "n't", "-LRB-"], Tokenizer(TextStyle()), style="penn")
+    >>> from elmore.text.style import TokenizerConfig
+    >>> retokenize(["do", "n't", "-LRB-"], Tokenizer(TokenizerConfig()), style="penn")
     ConvertedTokens(words=['don', "'t", '('], word_spans=[range(0, 1), range(0, 2), range(2, 3)])
     """
     if tokenizer.style.tokenizer != "moses":

@@ -20,7 +20,7 @@ def detect_token_style(sentences: _Sentences) -> TokenStyle:
     >>> detect_token_style([["``", "I", "do", "n't", "''", "-LRB-", "yet", "-RRB-"]])
     'penn'
     """
-    if penn_sign(sentences) is None:
+    if find_penn_marker(sentences) is None:
         return "moses"
     if _outweighs(sentences, _ESCAPED.__contains__, _BRACKETS.__contains__) or _outweighs(
         sentences, _has_escape, _has_slash
@@ -32,10 +32,10 @@ def detect_token_style(sentences: _Sentences) -> TokenStyle:
     return "ud" if cut > _count(sentences, _is_compound) else "plain"
 
 
-def penn_sign(sentences: _Sentences) -> str | None:
+def find_penn_marker(sentences: _Sentences) -> str | None:
     """A token that shows these sentences to be cut as in the Penn Treebank, if there are more such than of Moses's.
 
-    >>> penn_sign([["I", "do", "n't"]]), penn_sign([["I", "don", "'t"], ["the", "``", "mark"]])
+    >>> find_penn_marker([["I", "do", "n't"]]), find_penn_marker([["I", "don", "'t"], ["the", "``", "mark"]])
     ("n't", None)
     """
     for penn, moses in _SIGNS:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, InputError, error_context
 from elmore.files.atomic_files import atomic_write, make_folder
 from elmore.files.locks import LOCK, file_lock
 
@@ -95,7 +96,7 @@ class RunFolder:
         """Refuse to begin a run where it would write over something, be it anybody's."""
         if taken := self.taken(*more):
             raise InputError(
-                f"{self.path}: holds {shortened(taken)}, which would be written over; choose another folder"
+                f"{self.path}: holds {join_names(taken)}, which would be written over; choose another folder"
             )
 
     @contextmanager

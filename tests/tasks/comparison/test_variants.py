@@ -1,7 +1,7 @@
 import pytest
 
 from elmore.errors import InputError
-from elmore.recipe import override
+from elmore.recipe import apply_overrides
 from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, make_plan, paper_variants
 from elmore.tasks.recipe import TaskRecipe
 
@@ -58,7 +58,7 @@ def test_fractions_are_those_of_the_rows_with_and_without_and_the_recipes_own_is
 @pytest.mark.parametrize(
     ("base", "variants", "seeds", "complaint"),
     [
-        (override(BASE, {"elmo.where": "none"}), paper_variants(), 3, "nothing to compare"),
+        (apply_overrides(BASE, {"elmo.where": "none"}), paper_variants(), 3, "nothing to compare"),
         (BASE, paper_variants()[:1], 3, "two variants or more"),
         (BASE, [*paper_variants(), Variant(name="With elmo")], 3, "different names"),
         (BASE, [Variant(name=WITH), Variant(name="other")], 3, "its baseline 'without ELMo' is none of the variants"),

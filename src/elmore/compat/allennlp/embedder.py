@@ -21,13 +21,14 @@ from elmore.compat.allennlp.model_files import (
     load_character_model,
 )
 from elmore.config import ModelConfig
+from elmore.display import join_names
 from elmore.engine import open_engine
 from elmore.engine.devices import resolve_device
 from elmore.engine.engine import EngineLayers
 from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.engine.word_store import NumberedWords, WordStore
-from elmore.errors import InputError, requires_torch, shortened
+from elmore.errors import InputError, requires_torch
 from elmore.files.atomic_files import atomic_write
 from elmore.progress import progress_bar
 from elmore.text.word_ids import WordIds
@@ -311,5 +312,5 @@ def _sentence_lines(file: Iterable[str]) -> list[str]:
             raise InputError("the file returns bytes; open it as text: open(path, encoding='utf-8')")
         lines.append(line.strip())
     if blank := [str(number) for number, line in enumerate(lines) if not line]:
-        raise InputError(f"blank lines cannot be embedded; lines without words, counted from 0: {shortened(blank)}")
+        raise InputError(f"blank lines cannot be embedded; lines without words, counted from 0: {join_names(blank)}")
     return lines

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
-from elmore.errors import FormatError, NotFound, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, NotFound
 
 T = TypeVar("T")
 
@@ -123,5 +124,5 @@ def explain_read_errors(name: str) -> Iterator[None]:
 def lookup(files: Mapping[str, T], name: str) -> T:
     """The entry of a file; NotFound, with the names of the other files, if there is none."""
     if name not in files:
-        raise NotFound(f"{name} is missing; there are {shortened(sorted(files)) or 'no files at all'}")
+        raise NotFound(f"{name} is missing; there are {join_names(sorted(files)) or 'no files at all'}")
     return files[name]

@@ -2,7 +2,8 @@
 
 from fnmatch import fnmatchcase
 
-from elmore.errors import CannotExpress, FormatError, InputError, shortened
+from elmore.display import join_names
+from elmore.errors import CannotExpress, FormatError, InputError
 from elmore.formats.storage.container import Container
 from elmore.text.vocabulary import Vocabulary
 
@@ -16,7 +17,7 @@ def find_vocabulary(container: Container, *, needed: bool) -> Vocabulary | None:
         raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
     if needed and len(found) > 1:
         raise FormatError(
-            f"{shortened(found)} could all be the file usually called vocab.txt; leave only one here, or name the "
+            f"{join_names(found)} could all be the file usually called vocab.txt; leave only one here, or name the "
             "files one by one: load(options_file=…, weight_file=…, vocabulary=…)"
         )
     return read_vocabulary(container, found[0]) if len(found) == 1 else None

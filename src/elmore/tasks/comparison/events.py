@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import count
+from elmore.display import pluralize
 from elmore.tasks.comparison.result import CellResult, EnsembleResult
 from elmore.tasks.comparison.table import Comparison
 from elmore.tasks.comparison.variants import Cell
@@ -25,7 +25,8 @@ class Planned(NamedTuple):
     def __str__(self) -> str:
         done = f", {self.done} of them done already" if self.done else ""
         beside = f", {self.jobs} at once" if self.jobs > 1 else ""
-        sizes = f"{count(self.variants, 'variant')}, {count(self.seeds, 'seed')}: {count(self.cells, 'training')}"
+        variants, seeds = pluralize(self.variants, "variant"), pluralize(self.seeds, "seed")
+        sizes = f"{variants}, {seeds}: {pluralize(self.cells, 'training')}"
         first = f"{self.task}: {sizes}{done}{beside}"
         return "\n".join([first, *self.notices])
 
@@ -145,7 +146,7 @@ class Reported(NamedTuple):
             lines.append("for plots: pip install 'elmore[plots]', and give the same command again")
         if self.failed:
             tries = "tries it" if self.failed == 1 else "tries them"
-            lines.append(f"{count(self.failed, 'training')} failed; the same command {tries} again")
+            lines.append(f"{pluralize(self.failed, 'training')} failed; the same command {tries} again")
         return "\n".join(lines)
 
 

@@ -22,7 +22,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.errors import FormatError, InputError, error_context, shortened
+from elmore.display import join_names
+from elmore.errors import FormatError, InputError, error_context
 from elmore.fields import read_fields
 from elmore.files.atomic_files import atomic_write, make_folder
 from elmore.files.locks import LOCK, file_lock
@@ -105,7 +106,7 @@ class ComparisonFolder:
             )
             if taken := [place.name for place in (*written, *self.path.glob("*.png")) if place.exists()]:
                 raise InputError(
-                    f"{self.path}: holds {shortened(taken)}, which may be written over; choose another folder"
+                    f"{self.path}: holds {join_names(taken)}, which may be written over; choose another folder"
                 )
         else:
             with error_context(self.about):

@@ -75,12 +75,12 @@ def plot_fractions(figure: "Figure", comparison: Comparison) -> None:
 
 def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[tuple[float, ...]]]:
     """The weights that each seed learnt, by variant and place, of variants whose weights are learnt."""
-    from elmore.recipe import override
+    from elmore.recipe import apply_overrides
 
     own = plan.base.training.fraction
     found: dict[str, list[tuple[float, ...]]] = {}
     for variant in _trained_variants(plan):
-        if override(plan.base, variant.changes).elmo.layers != "all":
+        if apply_overrides(plan.base, variant.changes).elmo.layers != "all":
             continue
         for result in results:
             if (result.variant, result.fraction) == (variant.name, own) and result.seed in plan.seeds:

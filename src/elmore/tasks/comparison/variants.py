@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elmore.errors import InputError
-from elmore.recipe import override
+from elmore.recipe import apply_overrides
 from elmore.tasks.recipe import TaskRecipe
 
 WITHOUT, WITH = "without ELMo", "with ELMo"
@@ -111,7 +111,7 @@ def make_plan(base: TaskRecipe, variants: Sequence[Variant], *, seeds: int | Seq
     if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"seeds is {seeds!r}; it must be a number of seeds, at least 1, or several different seeds")
     _check(base, variants)
-    recipes = {variant.name: override(base, variant.changes) for variant in variants}
+    recipes = {variant.name: apply_overrides(base, variant.changes) for variant in variants}
     first: dict[TaskRecipe, str] = {}
     same = {name: first.setdefault(recipe, name) for name, recipe in recipes.items()}
     plan = Plan(base=base, variants=tuple(variants), seeds=numbers, cells=(), same=same)
@@ -126,7 +126,7 @@ def make_plan(base: TaskRecipe, variants: Sequence[Variant], *, seeds: int | Seq
                     changes=next(one.changes for one in variants if one.name == name),
                     fraction=share,
                     seed=seed,
-                    recipe=override(recipes[name], {"training.seed": seed, "training.fraction": share}),
+                    recipe=apply_overrides(recipes[name], {"training.seed": seed, "training.fraction": share}),
                 )
                 cells.setdefault(cell.key, cell)
     return replace(plan, cells=tuple(cells.values()))

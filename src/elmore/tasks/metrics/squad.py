@@ -9,7 +9,8 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from elmore.errors import InputError, count
+from elmore.display import pluralize
+from elmore.errors import InputError
 from elmore.tasks.metrics.score import Score
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -39,7 +40,7 @@ def squad_scores(gold: Mapping[str, Sequence[str]], predicted: Mapping[str, str]
     exact, f1 = (100.0 * total / number if number else 0.0 for total in (exact, f1))
     unanswered = number - len(gold.keys() & predicted.keys())
     parts = {"exact_match": exact, "f1": f1, "questions": float(number), "unanswered": float(unanswered)}
-    table = f"exact match: {exact:.4f}; F1: {f1:.4f}; {count(number, 'question')}"
+    table = f"exact match: {exact:.4f}; F1: {f1:.4f}; {pluralize(number, 'question')}"
     return Score("F1", f1, parts, f"{table}, {unanswered:,} of them without an answer" if unanswered else table)
 
 

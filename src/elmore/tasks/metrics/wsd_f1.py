@@ -5,7 +5,8 @@ An answer is right when it is any of an instance's gold keys. An instance withou
 
 from collections.abc import Mapping, Sequence
 
-from elmore.errors import InputError, shortened
+from elmore.display import join_names
+from elmore.errors import InputError
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.readers.wsd_xml import WsdInstance
 
@@ -22,13 +23,13 @@ def wsd_scores(gold: Mapping[str, Sequence[WsdInstance]], predicted: Mapping[str
     """
     if strangers := [name for name in predicted if name not in gold]:
         raise InputError(
-            f"there are answers for {shortened(strangers)}, and gold keys only for {shortened(list(gold))}"
+            f"there are answers for {join_names(strangers)}, and gold keys only for {join_names(list(gold))}"
         )
     answers = {name: predicted.get(name, {}) for name in gold}
     for name, instances in gold.items():
         ids = {instance.id for instance in instances}
         if unasked := [one for one in answers[name] if one not in ids]:
-            raise InputError(f"{name}: there are answers for instances that it does not have: {shortened(unasked)}")
+            raise InputError(f"{name}: there are answers for instances that it does not have: {join_names(unasked)}")
     # For each cell of the table, one instance after another: whether it was answered, and whether rightly.
     cells: dict[tuple[str, str], Counts] = {}
     for name, instances in gold.items():

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import InputError, count, shortened
-from elmore.files.text_files import name_of, read_lines
+from elmore.display import join_names, pluralize
+from elmore.errors import InputError
+from elmore.files.text_files import display_name, read_lines
 from elmore.tasks.tag_schemes import Span
 
 WORD, LEMMA, ROLESET, FIRST_ARGUMENTS = 3, 6, 7, 11  # columns, from 0
@@ -75,7 +76,7 @@ def read_conll2012(paths: str | Path | Sequence[str | Path]) -> list[Conll2012Do
 
 
 def _documents(file: str | Path) -> Iterator[Conll2012Document]:
-    name = name_of(file)
+    name = display_name(file)
     document: Conll2012Document | None = None
     rows: list[tuple[int, tuple[str, ...]]] = []
     is_empty = True
@@ -145,8 +146,9 @@ def propositions(sentence: Conll2012Sentence) -> list[Proposition]:
         return [Proposition(token, sentence.rows[token][LEMMA], []) for token in numbered]
     if predicates is None:
         raise InputError(
-            f"{sentence.place()}: has {count(columns, 'column')} of arguments, and {count(len(numbered), 'predicate')} "
-            "with a roleset: a column belongs to each predicate of the sentence, and to nothing else"
+            f"{sentence.place()}: has {pluralize(columns, 'column')} of arguments, and "
+            f"{pluralize(len(numbered), 'predicate')} with a roleset: "
+            "a column belongs to each predicate of the sentence, and to nothing else"
         )
     found = []
     for number, predicate in enumerate(predicates):
@@ -220,7 +222,7 @@ def parse_mentions(cells: Sequence[str], places: Sequence[str]) -> list[Mention]
 
 
 def _others(places: list[str]) -> str:
-    return f"; nor do those of {shortened(places)}" if places else ""
+    return f"; nor do those of {join_names(places)}" if places else ""
 
 
 def mention_cells(found: Iterable[Mention], length: int) -> list[str]:

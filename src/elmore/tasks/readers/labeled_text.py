@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from elmore.errors import InputError, error_context, shortened
-from elmore.files.text_files import name_of, read_lines, unpacked_suffix
+from elmore.display import join_names
+from elmore.errors import InputError, error_context
+from elmore.files.text_files import content_suffix, display_name, read_lines
 from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.table_rows import Column, Rows, check_width, column_place, csv_rows, tsv_rows
 
@@ -52,8 +53,8 @@ def read_labeled_text(
     text is `text` or `sentence` and the label `label`; without such a first line, a file of two columns has the text
     in the first and the label in the second. `header` says whether the first line names the columns; None finds out.
     """
-    name = name_of(path)
-    form = format or _FORMATS.get(unpacked_suffix(path))
+    name = display_name(path)
+    form = format or _FORMATS.get(content_suffix(path))
     if form not in get_args(LabeledTextFormat):
         raise InputError(
             f"{name}: which format has it? Files are called .tsv, .csv, .jsonl or (fastText) .txt, packed or not; or "
@@ -103,7 +104,7 @@ def _names(row: Sequence[str], columns: _Columns, header: bool | None, where: st
             raise InputError(f"{where}: without a first line of names, columns go by number, and not by {asked[0]!r}")
         return None
     if missing := [column for column in asked if column not in names]:
-        raise InputError(f"{where}: there is no column {missing[0]!r}; the first line has {shortened(list(row))}")
+        raise InputError(f"{where}: there is no column {missing[0]!r}; the first line has {join_names(list(row))}")
     if header or asked:
         return names
     return names if {*TEXT_COLUMNS, *LABEL_COLUMNS} & {*names} else None
@@ -125,9 +126,11 @@ def _places(names: list[str] | None, width: int, columns: _Columns, where: str) 
         else:
             known = [one for one in ((column.lower(),) if column else usual) if one in names]
             if not known:
-                raise InputError(f"{where}: which of the columns {shortened(names)} is the {role}? Say its name")
+                raise InputError(f"{where}: which of the columns {join_names(names)} is the {role}? Say its name")
             if len(known) > 1 or names.count(known[0]) > 1:
-                raise InputError(f"{where}: more than one column may be the {role}: {shortened(names)}; say its number")
+                raise InputError(
+                    f"{where}: more than one column may be the {role}: {join_names(names)}; say its number"
+                )
             places.append(names.index(known[0]))
     if places[0] == places[1]:
         raise InputError(f"{where}: column {places[0]} is to be both text and label")
@@ -167,7 +170,7 @@ def _field(record: dict[str, object], column: Column | None, usual: Sequence[str
     if len(names) > 1:
         raise InputError(f"{where}: has both {' and '.join(names)}; say which one is meant")
     if not names or names[0] not in record:
-        raise InputError(f"{where}: has no field {' or '.join(names or usual)!r}; it has {shortened(list(record))}")
+        raise InputError(f"{where}: has no field {' or '.join(names or usual)!r}; it has {join_names(list(record))}")
     return record[names[0]]
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elmore.errors import InputError
-from elmore.files.text_files import name_of, read_lines
+from elmore.files.text_files import display_name, read_lines
 
 # The digit behind the % of a key; 5 is an adjective satellite, whose senses are counted with the adjectives'.
 _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
@@ -16,7 +16,7 @@ def read_sense_index(path: str | Path) -> SenseIndex:
 
     Lemmas are as WordNet's keys have them: in small letters, with underscores for blanks.
     """
-    name = name_of(path)
+    name = display_name(path)
     numbered: dict[tuple[str, str], dict[int, str]] = {}
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split(" ")

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import InputError, error_context, shortened
-from elmore.files.text_files import name_of, read_lines, unpacked_suffix
+from elmore.display import join_names
+from elmore.errors import InputError, error_context
+from elmore.files.text_files import content_suffix, display_name, read_lines
 from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.readers.table_rows import Column, Lines, Rows, check_width, column_place, csv_rows, tsv_rows
 
@@ -40,9 +41,9 @@ class PairColumns(NamedTuple):
 
 def read_sentence_pairs(path: str | Path, columns: PairColumns = PairColumns()) -> list[SentencePair]:  # noqa: B008  # a tuple
     """The pairs of a file, plain or packed, those without consensus included; its name tells the format."""
-    name = name_of(path)
+    name = display_name(path)
     lines = enumerate(read_lines(path), start=1)
-    match unpacked_suffix(path):
+    match content_suffix(path):
         case ".jsonl" | ".json":
             found = _from_json(lines, columns, name)
         case ".tsv" | ".txt":
@@ -124,7 +125,7 @@ def _place(names: list[str] | None, column: Column | None, role: int, width: int
     found = next((one for one in wanted if one in names), None)
     if found is None:
         raise InputError(
-            f"{where}: no column is called {' or '.join(wanted)}, the {_ROLES[role]}; there are {shortened(names)}"
+            f"{where}: no column is called {' or '.join(wanted)}, the {_ROLES[role]}; there are {join_names(names)}"
         )
     return names.index(found)
 
@@ -168,5 +169,5 @@ def _field(record: dict[str, object], column: Column | None, usual: Sequence[str
     wanted = usual if column is None else (str(column),)
     found = next((name for name in wanted if name in record), None)
     if found is None:
-        raise InputError(f"{where}: has no field {' or '.join(wanted)}; it has {shortened(list(record))}")
+        raise InputError(f"{where}: has no field {' or '.join(wanted)}; it has {join_names(list(record))}")
     return record[found]

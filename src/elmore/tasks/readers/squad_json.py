@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from elmore.errors import InputError, shortened
-from elmore.files.text_files import name_of, read_lines
+from elmore.display import join_names
+from elmore.errors import InputError
+from elmore.files.text_files import display_name, read_lines
 
 _EXPECTED = 'expected an object as SQuAD has it, {"data": [{"paragraphs": …}]}'
 
@@ -43,7 +44,7 @@ class SquadParagraph(NamedTuple):
 
 def read_squad(path: str | Path) -> list[SquadParagraph]:
     """The paragraphs of a file, plain or packed."""
-    name = name_of(path)
+    name = display_name(path)
     # Line ends inside of a JSON string are escaped: these are only between its parts.
     text = "\n".join(read_lines(path))
     if not text.strip():
@@ -102,7 +103,7 @@ def _field(record: dict[str, Any], name: str, kind: type[_Value], where: str) ->
     value = record.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         what = "a whole number" if kind is int else "a text"
-        shown = f"is {value!r:.60}" if name in record else f"is missing; there are {shortened(list(record))}"
+        shown = f"is {value!r:.60}" if name in record else f"is missing; there are {join_names(list(record))}"
         raise InputError(f"{where}: {name} is to be {what}, and {shown}")
     return value
 
@@ -110,6 +111,6 @@ def _field(record: dict[str, Any], name: str, kind: type[_Value], where: str) ->
 def _objects(record: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     value = record.get(name)
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        shown = f"is {value!r:.60}" if name in record else f"is missing; there are {shortened(list(record))}"
+        shown = f"is {value!r:.60}" if name in record else f"is missing; there are {join_names(list(record))}"
         raise InputError(f"{where}: {name} is to be a list of objects, and {shown}")
     return value

@@ -5,8 +5,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from elmore.errors import InputError, shortened
-from elmore.files.text_files import name_of, read_lines, unpacked_suffix
+from elmore.display import join_names
+from elmore.errors import InputError
+from elmore.files.text_files import content_suffix, display_name, read_lines
 from elmore.tasks.tag_schemes import TagScheme, detect_scheme
 from elmore.text.column_files import ColumnSentence, column_sentences, conllu_sentences
 
@@ -60,12 +61,12 @@ def _tagged(
     word_column: int | None,
     format: ColumnFormat | None,  # noqa: A002
 ) -> Iterator[TaggedSentence]:
-    name = name_of(file)
+    name = display_name(file)
     numbered = enumerate(read_lines(file), start=1)
     # The first is read at once: that a file is missing should be said before anything is said of its columns.
     first = next(numbered, None)
     lines = chain([first] if first else [], numbered)
-    is_conllu = (format or unpacked_suffix(file).removeprefix(".")) == "conllu"
+    is_conllu = (format or content_suffix(file).removeprefix(".")) == "conllu"
     place = _column_number(tag_column, name=name, is_conllu=is_conllu)
     if is_conllu:
         found = conllu_sentences(lines, name=name)
@@ -105,14 +106,14 @@ def _tag(row: Sequence[str], place: int, sentence: ColumnSentence, where: str, w
     # Counted from the last column, a row that lacks one would give its last but one as if nothing were amiss.
     if place < 0 and len(row) != width:
         raise InputError(
-            f"{where}: the rows before have {width} columns, and here are {len(row)} ({shortened(list(row))}); where "
+            f"{where}: the rows before have {width} columns, and here are {len(row)} ({join_names(list(row))}); where "
             "rows differ, say which column has the tag, counted from the first"
         )
     column = place + len(row) if place < 0 else place
     if not 0 <= column < len(row):
         raise InputError(
             f"{where}: the tag is in column {column + 1 if place >= 0 else place}, and here are {len(row)} columns "
-            f"({shortened(list(row))})"
+            f"({join_names(list(row))})"
         )
     if column == sentence.word_column:
         raise InputError(

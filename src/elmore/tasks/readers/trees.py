@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from elmore.errors import InputError, count
-from elmore.files.text_files import name_of, read_lines
+from elmore.display import pluralize
+from elmore.errors import InputError
+from elmore.files.text_files import display_name, read_lines
 
 LABELS = ("0", "1", "2", "3", "4")  # very negative to very positive
 
@@ -29,7 +30,7 @@ class LabeledTree(NamedTuple):
 
 def read_trees(path: str | Path) -> list[LabeledTree]:
     """The trees of a file, plain or packed; blank lines are passed over."""
-    name = name_of(path)
+    name = display_name(path)
     trees = [
         parse_tree(line, f"{name}, line {number}", number)
         for number, line in enumerate(read_lines(path), start=1)
@@ -79,6 +80,8 @@ def parse_tree(text: str, where: str, line: int = 1) -> LabeledTree:
                 raise InputError(f"{place}: the node that ends here has {both} further nodes below it")
             closed[node.order] = LabeledPhrase(tokens[node.start :], node.label, node.order == 0)
     if opened:
-        raise InputError(f"{where}, character {len(text) + 1}: the line ends with {count(len(opened), 'open bracket')}")
+        raise InputError(
+            f"{where}, character {len(text) + 1}: the line ends with {pluralize(len(opened), 'open bracket')}"
+        )
     phrases = [closed[order] for order in range(len(closed))]
     return LabeledTree(tokens, phrases[0].label, phrases, line)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from elmore.errors import InputError, error_context
-from elmore.files.text_files import name_of, read_lines
+from elmore.files.text_files import display_name, read_lines
 from elmore.tasks.readers.json_lines import parse_json_line
 
 
@@ -48,7 +48,7 @@ class RatedPair(NamedTuple):
 
 def read_wic(path: str | Path, *, labeled: bool = True) -> list[WicPair]:
     """The pairs of a file of JSON lines, plain or packed; with `labeled=False` a pair may lack its label."""
-    name = name_of(path)
+    name = display_name(path)
     pairs = [
         parse_wic_pair(line, number, f"{name}, line {number}", labeled=labeled)
         for number, line in enumerate(read_lines(path), start=1)
@@ -108,7 +108,7 @@ _MARKED = re.compile(r"(?P<before>.*)<b> *(?P<word>.*?) *</b>(?P<after>.*)", re.
 
 def read_scws(path: str | Path) -> list[RatedPair]:
     """The pairs of the ratings of Stanford's Contextual Word Similarities, plain or packed; the marks are taken out."""
-    name = name_of(path)
+    name = display_name(path)
     pairs = [
         _rated_pair(line, number, f"{name}, line {number}")
         for number, line in enumerate(read_lines(path), start=1)

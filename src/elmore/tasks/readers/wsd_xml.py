@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.parsers import expat
 
-from elmore.errors import InputError, NotFound, shortened
-from elmore.files.text_files import PACKED_SUFFIXES, name_of, read_lines
+from elmore.display import join_names
+from elmore.errors import InputError, NotFound
+from elmore.files.text_files import PACKED_SUFFIXES, display_name, read_lines
 
 
 class WsdInstance(NamedTuple):
@@ -39,14 +40,14 @@ def read_wsd(path: str | Path, *, keys: str | Path | None = None) -> list[WsdSen
     """
     keys_path = find_keys(path) if keys is None else keys
     gold = _read_keys(keys_path)
-    reader = _XmlReader(name_of(path), gold, name_of(keys_path))
+    reader = _XmlReader(display_name(path), gold, display_name(keys_path))
     reader.read(path)
     if not reader.sentences:
-        raise InputError(f"{name_of(path)}: holds no sentences")
+        raise InputError(f"{display_name(path)}: holds no sentences")
     if left := [one for one in gold if one not in reader.ids]:
         raise InputError(
-            f"{name_of(keys_path)}: has keys of {len(left)} instances that {name_of(path)} does not have: "
-            f"{shortened(left)}; do the two files belong together?"
+            f"{display_name(keys_path)}: has keys of {len(left)} instances that {display_name(path)} does not have: "
+            f"{join_names(left)}; do the two files belong together?"
         )
     return reader.sentences
 
@@ -69,7 +70,7 @@ def _read_keys(path: str | Path) -> dict[str, tuple[str, ...]]:
         if not line.strip(" "):
             continue
         instance, *keys = line.strip(" ").split(" ")
-        where = f"{name_of(path)}, line {number}"
+        where = f"{display_name(path)}, line {number}"
         if not keys or not all("%" in key for key in keys):
             raise InputError(f"{where}: expected the id of an instance and its sense keys, such as art%1:09:00::")
         if instance in gold:

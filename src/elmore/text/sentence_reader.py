@@ -15,14 +15,15 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple, Self, get_args
 
-from elmore.errors import InputError, shortened
-from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, name_of, read_lines
+from elmore.display import join_names
+from elmore.errors import InputError
+from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
 from elmore.text.column_files import ColumnSentence, Row, column_sentences, conllu_sentences
 from elmore.text.input_format import InputFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, read_paragraphs
 from elmore.text.splitting import split_sentences
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer, split_at_blanks
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer, split_on_spaces
 
 
 class SourceSentence(NamedTuple):
@@ -36,7 +37,7 @@ class SourceSentence(NamedTuple):
     columns: tuple[Row, ...] = ()  # of files with columns, all those of each word
 
 
-class ReadingPosition(NamedTuple):
+class ResumePoint(NamedTuple):
     """How far an input was read before, and by what that part of it is known."""
 
     sentences: int = 0
@@ -46,13 +47,13 @@ class ReadingPosition(NamedTuple):
 def read_sentences(
     paths: str | Path | Sequence[str | Path],
     *,
-    style: TextStyle,
+    style: TokenizerConfig,
     format: InputFormat | None = None,  # noqa: A002  # as the command line calls it
     split: bool = True,
     paragraphs: Paragraphs | None = None,
     errors: DecodingErrors = DEFAULT_ERRORS,
     shard: tuple[int, int] | None = None,
-    after: ReadingPosition = ReadingPosition(),  # noqa: B008  # nothing can change it
+    after: ResumePoint = ResumePoint(),  # noqa: B008  # nothing can change it
     on_read: Callable[[int], None] | None = None,  # a ninth: it comes with none of the others, and goes with none
 ) -> "SentenceStream":
     """Give each sentence of a file, or of several one after another, with its number, from 0.
@@ -73,7 +74,7 @@ def read_sentences(
     files = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     settings = _Settings(Tokenizer(style), split=split, paragraphs=paragraphs, errors=errors, on_read=on_read)
     readers = (_reader(file, format or format_of(file), settings) for file in files)
-    return SentenceStream(readers, shard, after, name=shortened([name_of(file) for file in files]))
+    return SentenceStream(readers, shard, after, name=join_names([display_name(file) for file in files]))
 
 
 def check_shard(shard: tuple[int, int]) -> None:
@@ -90,9 +91,7 @@ class SentenceStream:
     the same in every part of it.
     """
 
-    def __init__(
-        self, readers: Iterator["_Reader"], shard: tuple[int, int], after: ReadingPosition, *, name: str
-    ) -> None:
+    def __init__(self, readers: Iterator["_Reader"], shard: tuple[int, int], after: ResumePoint, *, name: str) -> None:
         self.digest = ""
         self._sentences = self._read(readers, *shard, after, name)
 
@@ -103,7 +102,7 @@ class SentenceStream:
         return next(self._sentences)
 
     def _read(
-        self, readers: Iterator["_Reader"], part: int, parts: int, after: ReadingPosition, name: str
+        self, readers: Iterator["_Reader"], part: int, parts: int, after: ResumePoint, name: str
     ) -> Iterator[tuple[int, SourceSentence]]:
         digest, read = b"", 0
         numbers = count()
@@ -150,7 +149,7 @@ class _Reader(NamedTuple):
 
 
 def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # noqa: A002
-    name = name_of(file)
+    name = display_name(file)
     # Lines are read ahead to see whether they are wrapped; of those, it is told when they are split.
     ahead: deque[int] | None = deque() if format == "text" and settings.split and settings.on_read else None
     on_read = settings.on_read if ahead is None else ahead.append
@@ -161,7 +160,7 @@ def _reader(file: str, format: InputFormat, settings: _Settings) -> _Reader:  # 
             found = _split_paragraphs(lines, settings, name, ahead) if settings.split else _whole_lines(lines)
             return _Reader(file, found, lambda text: tokenizer.tokenize(text).words)
         case "tokenized":
-            return _Reader(file, _whole_lines(lines), split_at_blanks)
+            return _Reader(file, _whole_lines(lines), split_on_spaces)
         case "conllu":
             return _Reader(file, conllu_sentences(lines, name=name), list)
         case "conll":
@@ -179,7 +178,7 @@ def _with_words(sentence: _Unread | ColumnSentence, reader: _Reader, digest: str
     )
 
 
-def _changed(name: str, after: ReadingPosition) -> InputError:
+def _changed(name: str, after: ResumePoint) -> InputError:
     return InputError(
         f"{name}: has changed since its first {after.sentences} sentences were read; bring it back as it was, "
         "or start over (--fresh)"

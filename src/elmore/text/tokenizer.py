@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from elmore.errors import InputError
 from elmore.text.moses import Tokens, tokenize_v1, tokenize_v2
 from elmore.text.scripts import warn_about_unsegmented
-from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TextStyle
+from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TokenizerConfig
 
-__all__ = ["Tokenizer", "Tokens", "split_at_blanks"]
+__all__ = ["Tokenizer", "Tokens", "split_on_spaces"]
 
 # ASCII only. Tokens of real corpora contain no-break and other Unicode spaces ("10 000" in French). A split there would
 # shift each later word against its annotation.
@@ -27,11 +27,11 @@ class Tokenizer:
     A word is the text under its offset. The style can lower-case or escape it. The Moses tokenizer removes control
     characters and, in version 2, all invisible ones (see `moses`).
 
-    >>> Tokenizer(TextStyle(lowercase=True)).tokenize("I didn't.")
+    >>> Tokenizer(TokenizerConfig(lowercase=True)).tokenize("I didn't.")
     Tokens(words=['i', 'didn', "'t", '.'], offsets=[(0, 1), (2, 6), (6, 8), (8, 9)])
     """
 
-    style: TextStyle
+    style: TokenizerConfig
 
     def __post_init__(self) -> None:
         if self.style.tokenizer not in TOKENIZERS:
@@ -68,10 +68,10 @@ class Tokenizer:
                 return Tokens([text[index] for index, _ in offsets], offsets)
 
 
-def split_at_blanks(line: str) -> list[str]:
+def split_on_spaces(line: str) -> list[str]:
     r"""Split a tokenized line into words at ASCII spaces. Other spaces belong to words.
 
-    >>> split_at_blanks("il a 10\u00a0000 amis .")
+    >>> split_on_spaces("il a 10\u00a0000 amis .")
     ['il', 'a', '10\xa0000', 'amis', '.']
     """
     return _BETWEEN_BLANKS.findall(line)

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError, NotFound
-from elmore.text import tokenizing
+from elmore.text import tokenizer
 from elmore.text.column_files import column_sentences
 from elmore.text.input_format import format_of
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.reading import ReadingPosition, read_sentences
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer
+from elmore.text.sentence_reader import ResumePoint, read_sentences
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer
 
-MOSES = TextStyle()
+MOSES = TokenizerConfig()
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ class Plain(NamedTuple):
     line: int
 
 
-def sentences(path: Path, *, style: TextStyle = MOSES, **options: object) -> list[Plain]:
+def sentences(path: Path, *, style: TokenizerConfig = MOSES, **options: object) -> list[Plain]:
     return [Plain(*sentence[:3]) for _, sentence in read_sentences(path, style=style, **options)]
 
 
@@ -58,13 +58,17 @@ def test_without_splitting_lines_and_sentences_agree(file):
 
 
 def test_the_style_decides_over_words_and_case(file):
-    assert sentences(file("AB 'c"), style=TextStyle(lowercase=True, escape=True))[0].words == ["ab", "&apos;", "c"]
-    assert sentences(file("AB c"), style=TextStyle(tokenizer="characters"))[0].words == ["A", "B", "c"]
+    assert sentences(file("AB 'c"), style=TokenizerConfig(lowercase=True, escape=True))[0].words == [
+        "ab",
+        "&apos;",
+        "c",
+    ]
+    assert sentences(file("AB c"), style=TokenizerConfig(tokenizer="characters"))[0].words == ["A", "B", "c"]
 
 
 def test_tokenised_words_are_taken_as_they_are(file):
     path = file("<S> don't 10\u00a0000 .  \n \n</S>\u2028x")
-    assert sentences(path, format="tokenized", style=TextStyle(lowercase=True)) == [
+    assert sentences(path, format="tokenized", style=TokenizerConfig(lowercase=True)) == [
         (["<S>", "don't", "10\u00a0000", "."], "", 1),
         ([], "", 2),
         (["</S>\u2028x"], "", 3),
@@ -182,8 +186,8 @@ def test_the_parts_together_are_the_whole(tmp_path_factory, lines, parts, split)
 
 def test_sentences_of_other_parts_are_not_tokenised(file, monkeypatch):
     tokenised = []
-    real = tokenizing.Tokenizer.tokenize
-    monkeypatch.setattr(tokenizing.Tokenizer, "tokenize", lambda self, text: tokenised.append(text) or real(self, text))
+    real = tokenizer.Tokenizer.tokenize
+    monkeypatch.setattr(tokenizer.Tokenizer, "tokenize", lambda self, text: tokenised.append(text) or real(self, text))
     found = list(read_sentences(file("One.\nTwo.\nThree.\nFour."), style=MOSES, shard=(2, 3)))
     assert [(number, sentence[:3]) for number, sentence in found] == [(1, (["Two", "."], "", 2))]
     assert tokenised == ["Two."]
@@ -269,7 +273,7 @@ def test_several_files_are_read_as_one_and_every_sentence_knows_its_own(file):
     assert [sentence.source for _, sentence in found] == [str(paths[0]), str(paths[0]), str(paths[1]), str(paths[2])]
     assert [sentence.line for _, sentence in found] == [1, 1, 1, 1]
     for read, (_, last) in enumerate(found, start=1):
-        assert list(read_sentences(paths, style=MOSES, after=ReadingPosition(read, last.digest))) == found[read:]
+        assert list(read_sentences(paths, style=MOSES, after=ResumePoint(read, last.digest))) == found[read:]
     parts = [list(read_sentences(paths, style=MOSES, shard=(part, 3))) for part in (1, 2, 3)]
     assert sorted(chain.from_iterable(parts)) == found
 
@@ -295,7 +299,7 @@ class TestGoingOn:
         whole = list(read_sentences(path, style=MOSES, **options))
         assert len({sentence.digest for _, sentence in whole}) == len(whole)
         for read, (_, last) in enumerate(whole, start=1):
-            after = ReadingPosition(read, last.digest)
+            after = ResumePoint(read, last.digest)
             assert list(read_sentences(path, style=MOSES, after=after, **options)) == whole[read:]
 
     def test_what_was_read_before_is_not_tokenised_again(self, file, monkeypatch):
@@ -304,7 +308,7 @@ class TestGoingOn:
         tokenised = []
         tokenize = Tokenizer.tokenize
         monkeypatch.setattr(Tokenizer, "tokenize", lambda self, text: tokenised.append(text) or tokenize(self, text))
-        list(read_sentences(path, style=MOSES, after=ReadingPosition(3, third.digest)))
+        list(read_sentences(path, style=MOSES, after=ResumePoint(3, third.digest)))
         assert tokenised == ["Four.", "Five."]
 
     @pytest.mark.parametrize("changed", ["One hers. Two there.\nThree.\n\nFour.\nFive.\n", "One here.\n", ""])
@@ -313,13 +317,13 @@ class TestGoingOn:
         *_, (_, third), _, _ = read_sentences(path, style=MOSES)
         path.write_text(changed)
         with pytest.raises(InputError, match=r"input\.txt: has changed since its first 3 sentences were read"):
-            list(read_sentences(path, style=MOSES, after=ReadingPosition(3, third.digest)))
+            list(read_sentences(path, style=MOSES, after=ResumePoint(3, third.digest)))
 
     def test_what_comes_later_may_change(self, file):
         path = file(self.TEXT)
         *_, (_, third), _, _ = read_sentences(path, style=MOSES)
         path.write_text(self.TEXT.replace("Five", "Six"))
-        found = list(read_sentences(path, style=MOSES, after=ReadingPosition(3, third.digest)))
+        found = list(read_sentences(path, style=MOSES, after=ResumePoint(3, third.digest)))
         assert [sentence.words for _, sentence in found] == [["Four", "."], ["Six", "."]]
 
     def test_words_and_labels_of_a_treebank_are_told_apart(self, file):
@@ -341,5 +345,5 @@ def test_bytes_are_told_of_when_their_sentences_come_however_far_ahead_lines_are
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     ends = [sum(len(line.encode()) + 1 for line in lines[: i + 1]) for i in range(len(lines))]
     told: list[int] = []
-    read = read_sentences(path, style=TextStyle(), paragraphs=paragraphs, on_read=told.append)
+    read = read_sentences(path, style=TokenizerConfig(), paragraphs=paragraphs, on_read=told.append)
     assert [sum(told) for _ in read] == [ends[0], ends[0], ends[2], ends[4]]

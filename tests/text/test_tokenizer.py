@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from elmore.errors import InputError
-from elmore.text.style import TextStyle
-from elmore.text.tokenizing import Tokenizer, split_at_blanks
+from elmore.text.style import TokenizerConfig
+from elmore.text.tokenizer import Tokenizer, split_on_spaces
 
 # Marks and words that the Moses rules look for, in addition to any text.
 PIECES = [
@@ -37,7 +37,7 @@ PIECES += ["<b>", "[x]", "a@b.com", "http://x.y/z", "@-@", "e\u0301", "\u00a0", 
 PIECES += [" ", "\t", "don't", "l'eau", "İ", "ς", "中文", "한글", "हिन्दी", "😀", "a"]
 texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 styles = st.builds(
-    TextStyle,
+    TokenizerConfig,
     tokenizer=st.sampled_from(["moses", "whitespace", "characters"]),
     tokenizer_version=st.just(1),  # test_moses tests version 2
     language=st.sampled_from(["en", "fr", "de", "ta"]),
@@ -69,7 +69,7 @@ def test_tokenize_leaves_only_spaces_and_controls_outside_words(text, style):
 @given(text=texts, language=st.sampled_from(["en", "fr", "de", "ta"]))
 @example(text="DOTMULTI a\0DOTDOTMULTIb ... \x01", language="en")
 def test_tokenize_word_is_text_under_offset_without_controls(text, language):
-    tokens = Tokenizer(TextStyle(language=language)).tokenize(text)
+    tokens = Tokenizer(TokenizerConfig(language=language)).tokenize(text)
     under = [re.sub(r"[\0-\x1f]", "", text[start:end]) for start, end in tokens.offsets]
     assert tokens.words == under
 
@@ -77,7 +77,7 @@ def test_tokenize_word_is_text_under_offset_without_controls(text, language):
 @given(text=texts)
 def test_tokenize_whitespace_and_characters_copy_text(text):
     for name in ("whitespace", "characters"):
-        tokens = Tokenizer(TextStyle(tokenizer=name)).tokenize(text)
+        tokens = Tokenizer(TokenizerConfig(tokenizer=name)).tokenize(text)
         assert tokens.words == [text[start:end] for start, end in tokens.offsets]
     assert "".join(tokens.words) == "".join(text.split())
 
@@ -85,12 +85,12 @@ def test_tokenize_whitespace_and_characters_copy_text(text):
 @given(text=texts.filter(lambda text: "DOTMULTI" not in text))
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_tokenize_escapes_as_sacremoses(language, text):
-    words = Tokenizer(TextStyle(language=language, escape=True)).tokenize(text).words
+    words = Tokenizer(TokenizerConfig(language=language, escape=True)).tokenize(text).words
     assert words == MosesTokenizer(language).tokenize(text, escape=True)
 
 
 def test_tokenize_leaves_markers_of_sacremoses_in_text():
-    assert Tokenizer(TextStyle()).tokenize("so DOTMULTI and DOTDOTMULTI...").words == [
+    assert Tokenizer(TokenizerConfig()).tokenize("so DOTMULTI and DOTDOTMULTI...").words == [
         "so",
         "DOTMULTI",
         "and",
@@ -100,39 +100,39 @@ def test_tokenize_leaves_markers_of_sacremoses_in_text():
 
 
 def test_tokenize_splits_clitics_by_language():
-    assert Tokenizer(TextStyle(language="en")).tokenize("we don't").words == ["we", "don", "'t"]
-    assert Tokenizer(TextStyle(language="fr")).tokenize("l'eau").words == ["l'", "eau"]
+    assert Tokenizer(TokenizerConfig(language="en")).tokenize("we don't").words == ["we", "don", "'t"]
+    assert Tokenizer(TokenizerConfig(language="fr")).tokenize("l'eau").words == ["l'", "eau"]
 
 
 def test_tokenize_escaped_words_have_offsets_of_raw_words():
-    tokens = Tokenizer(TextStyle(escape=True)).tokenize("don't [x]")
+    tokens = Tokenizer(TokenizerConfig(escape=True)).tokenize("don't [x]")
     assert tokens.words == ["don", "&apos;t", "&#91;", "x", "&#93;"]
     assert tokens.offsets == [(0, 3), (3, 5), (6, 7), (7, 8), (8, 9)]
 
 
 def test_tokenize_lowercases_after_abbreviations_are_recognized():
-    assert Tokenizer(TextStyle(lowercase=True)).tokenize("Mr. Fox").words == ["mr.", "fox"]
+    assert Tokenizer(TokenizerConfig(lowercase=True)).tokenize("Mr. Fox").words == ["mr.", "fox"]
 
 
 def test_tokenize_lowercase_that_is_longer_leaves_offsets():
-    assert Tokenizer(TextStyle(lowercase=True)).tokenize("İS x") == (["i̇s", "x"], [(0, 2), (3, 4)])
+    assert Tokenizer(TokenizerConfig(lowercase=True)).tokenize("İS x") == (["i̇s", "x"], [(0, 2), (3, 4)])
 
 
 @pytest.mark.parametrize("name", ["moses", "whitespace", "characters"])
 @pytest.mark.parametrize("text", ["", " ", "\t\n"])
 def test_tokenize_empty_text_gives_no_words(name, text):
-    assert Tokenizer(TextStyle(tokenizer=name)).tokenize(text) == ([], [])
+    assert Tokenizer(TokenizerConfig(tokenizer=name)).tokenize(text) == ([], [])
 
 
 def test_split_at_blanks_uses_ascii_spaces_only():
     line = "10\u00a0000 \t a\u2009b\x85c\x1fd "
     words = ["10\u00a0000", "a\u2009b\x85c\x1fd"]
-    assert split_at_blanks(line) == words
-    assert Tokenizer(TextStyle(tokenizer="whitespace")).tokenize(line).words == words
+    assert split_on_spaces(line) == words
+    assert Tokenizer(TokenizerConfig(tokenizer="whitespace")).tokenize(line).words == words
 
 
 def test_tokenize_warns_once_about_language_without_list():
-    tokenizer = Tokenizer(TextStyle(language="tlh"))
+    tokenizer = Tokenizer(TokenizerConfig(language="tlh"))
     with pytest.warns(UserWarning, match="no list of abbreviations for 'tlh' and uses the English one"):
         tokenizer.tokenize("Qapla.")
     assert tokenizer.tokenize("Qapla.").words == ["Qapla", "."]  # a second warning would be an error
@@ -141,34 +141,35 @@ def test_tokenize_warns_once_about_language_without_list():
 @pytest.mark.parametrize("language", ["english", "EN", "", "pt-BR", None])
 def test_tokenizer_rejects_language_that_is_no_iso_code(language):
     with pytest.raises(InputError, match=f"language is {language!r}; it must be an ISO code"):
-        Tokenizer(TextStyle(language=language))
+        Tokenizer(TokenizerConfig(language=language))
 
 
 def test_tokenizer_rejects_unknown_version():
     with pytest.raises(InputError, match="tokenizer_version is 3; this version of elmore has 1 and 2"):
-        Tokenizer(TextStyle(tokenizer_version=3))
+        Tokenizer(TokenizerConfig(tokenizer_version=3))
 
 
 def test_tokenizer_rejects_unknown_tokenizer():
     with pytest.raises(InputError, match="tokenizer is 'words'; it must be one of moses, whitespace, characters"):
-        Tokenizer(TextStyle(tokenizer="words"))
+        Tokenizer(TokenizerConfig(tokenizer="words"))
 
 
 def test_tokenize_uses_version_of_style():
     for version, words in ((1, ["don", "’", "t", ":", ")"]), (2, ["don", "'t", ":)"])):
-        assert Tokenizer(TextStyle(tokenizer_version=version)).tokenize("don’t :)").words == words
+        assert Tokenizer(TokenizerConfig(tokenizer_version=version)).tokenize("don’t :)").words == words
 
 
 def test_tokenizer_can_be_pickled():
-    tokenizer = Tokenizer(TextStyle())
+    tokenizer = Tokenizer(TokenizerConfig())
     tokenizer.tokenize("used")
     assert pickle.loads(pickle.dumps(tokenizer)).tokenize("a b").words == ["a", "b"]
 
 
 def test_tokenize_does_not_import_sacremoses():
     code = (
-        "import sys; from elmore.text.style import TextStyle; from elmore.text.tokenizing import Tokenizer\n"
-        "for version in (1, 2): Tokenizer(TextStyle(tokenizer_version=version)).tokenize('“Mr. Smith” don’t :-) é')\n"
+        "import sys; from elmore.text.style import TokenizerConfig; from elmore.text.tokenizer import Tokenizer\n"
+        "for version in (1, 2): Tokenizer(TokenizerConfig(tokenizer_version=version))"
+        ".tokenize('“Mr. Smith” don’t :-) é')\n"
         "sys.exit(bool({'sacremoses', 'joblib', 'regex', 'tqdm', 'numpy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
