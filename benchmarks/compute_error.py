@@ -24,7 +24,7 @@ import torch
 from elmore import Embedder, __version__, load, perplexity, tasks
 from elmore.defaults import ComputeName
 from elmore.engine.native_library import Precision, why_unavailable
-from elmore.tasks.readers.wsd_xml import read_wsd
+from elmore.tasks.senses.wsd_reader import read_wsd
 from elmore.text.sentence_reader import read_sentences
 
 RESULTS = Path(__file__).resolve().parent / "results" / "compute_error.json"

@@ -47,7 +47,7 @@ from quiet_machine import QUIET, Clock, wait_until_quiet
 from waiting_program import WaitingProgram
 
 from elmore.model import Model, save
-from elmore.tasks.readers.wsd_xml import read_wsd
+from elmore.tasks.senses.wsd_reader import read_wsd
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PLOT = HERE / "results" / "embed_cpu.jsonl", HERE / "results" / "embed_cpu.png"

@@ -45,7 +45,7 @@ from waiting_program import WaitingProgram
 from elmore import Embedder
 from elmore.engine.threads import set_threads
 from elmore.model import Model
-from elmore.tasks.readers.wsd_xml import read_wsd
+from elmore.tasks.senses.wsd_reader import read_wsd
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PLOT = HERE / "results" / "embed_growth.jsonl", HERE / "results" / "embed_growth.png"

@@ -22,9 +22,9 @@ import torch
 from circumstances import circumstances
 from torch import Tensor
 
-from elmore.tasks.blocks import sequence_encoder
-from elmore.tasks.blocks.gru_recurrence import fused_recurrence, fused_recurrence_runs_on, reference_recurrence
-from elmore.tasks.blocks.sequence_encoder import BiGru
+from elmore.tasks.modules import rnn
+from elmore.tasks.modules.gru_recurrence import fused_recurrence, fused_recurrence_runs_on, reference_recurrence
+from elmore.tasks.modules.rnn import BiGru
 
 RESULTS = Path(__file__).resolve().parent / "results" / "gru_recurrence.jsonl"
 INPUT_DIM, HIDDEN = 180, 90  # as the layers of the recipe that read what others gave
@@ -79,8 +79,8 @@ def forms_on(device: torch.device) -> dict[str, Callable[..., Tensor] | None]:
 
 
 def use_form(form: Callable[..., Tensor] | None) -> None:
-    sequence_encoder.fused_recurrence_runs_on = lambda *_: form is not None
-    sequence_encoder.fused_recurrence = form or fused_recurrence
+    rnn.fused_recurrence_runs_on = lambda *_: form is not None
+    rnn.fused_recurrence = form or fused_recurrence
 
 
 def hold_against_reference(encoder: BiGru, x: Tensor, lengths: list[int]) -> None:

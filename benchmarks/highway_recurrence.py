@@ -21,9 +21,9 @@ from circumstances import circumstances
 from torch import Tensor
 
 from elmore.nn.kernels import triton_runs_on
-from elmore.tasks.blocks import highway_lstm, highway_recurrence
-from elmore.tasks.blocks.highway_lstm import AlternatingHighwayLstm
-from elmore.tasks.blocks.highway_recurrence import reference_recurrence
+from elmore.tasks.srl import highway_lstm, highway_recurrence
+from elmore.tasks.srl.highway_lstm import AlternatingHighwayLstm
+from elmore.tasks.srl.highway_recurrence import reference_recurrence
 
 RESULTS = Path(__file__).resolve().parent / "results" / "highway_recurrence.jsonl"
 INPUT_DIM, HIDDEN, LAYERS = 712, 300, 8  # as in the recipe, with word vectors of 100 and elmore-en
@@ -79,7 +79,7 @@ def forms_on(device: torch.device) -> dict[str, Callable[..., Tensor]]:
         "torch": applied(highway_recurrence.TorchRecurrence),
     }
     if triton_runs_on(device, torch.float32):
-        from elmore.tasks.blocks.triton_highway_recurrence import TritonRecurrence
+        from elmore.tasks.srl.triton_highway_recurrence import TritonRecurrence
 
         forms["triton"] = applied(TritonRecurrence)
     return forms

@@ -20,9 +20,9 @@ from elmore.engine.native_library import Precision, why_unavailable
 from elmore.engine.threads import set_threads
 from elmore.tasks.bilm import requirement_of
 from elmore.tasks.layer_cache import LayerReader
-from elmore.tasks.ner import NER, bioul_tags
 from elmore.tasks.new_model import AssembledModel, TokenSources, assemble, find_token_style
-from elmore.tasks.tagging import TaggedTokens, TaggerModel
+from elmore.tasks.tagging.model import TaggedTokens, TaggerModel
+from elmore.tasks.tagging.ner import NER, bioul_tags
 from elmore.tasks.token_vocabulary import build_vocabulary
 from elmore.tasks.train_model import resolve_recipe
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from elmore.tasks.events import Event
 from elmore.tasks.readers.conll2012 import argument_cells
-from elmore.tasks.tag_schemes import lenient_spans
+from elmore.tasks.readers.tag_schemes import lenient_spans
 from elmore.tasks.train_model import train
 
 NAMES = [

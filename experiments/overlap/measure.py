@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.files.text_files import read_lines
-from elmore.tasks.readers.tagged_columns import read_tagged
-from elmore.tasks.readers.trees import read_trees
-from elmore.tasks.readers.word_in_context import read_scws, read_wic
-from elmore.tasks.readers.wsd_xml import read_wsd
+from elmore.tasks.classification.trees import read_trees
+from elmore.tasks.senses.wic_reader import read_scws, read_wic
+from elmore.tasks.senses.wsd_reader import read_wsd
+from elmore.tasks.tagging.reader import read_tagged
 
 RESULTS = Path(__file__).parent / "results" / "overlap.json"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

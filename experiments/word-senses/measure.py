@@ -25,11 +25,11 @@ import torch
 import elmore
 from elmore.tasks.layer_cache import LayerCache, LayerReader
 from elmore.tasks.metrics.score import Score
-from elmore.tasks.readers.sense_index import read_sense_index
-from elmore.tasks.sense_inventory import SenseInventory
+from elmore.tasks.senses.inventory import SenseInventory
+from elmore.tasks.senses.sense_index import read_sense_index
+from elmore.tasks.senses.wsd import WSD, PredictedSense, WsdOptions
 from elmore.tasks.train_model import train
 from elmore.tasks.trained_model import TrainedModel, load
-from elmore.tasks.wsd import WSD, PredictedSense, WsdOptions
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tasks"

@@ -87,8 +87,8 @@ def test_models_that_say_the_same_differ_by_nothing_in_every_draw():
 
 
 def test_names_are_counted_as_spans_and_tags_as_tokens():
-    from elmore.tasks.classification import LabeledTokens, PredictedLabel
-    from elmore.tasks.tagging import TaggedTokens
+    from elmore.tasks.classification.task import LabeledTokens, PredictedLabel
+    from elmore.tasks.tagging.model import TaggedTokens
 
     example = TaggedTokens(["Anna", "Lee", "saw", "Rome"], ("B-PER", "L-PER", "O", "U-LOC"))
     assert TASKS["ner"].counts(example, ["U-PER", "O", "O", "U-LOC"]) == Counts(correct=1, found=2, gold=2)
@@ -99,9 +99,9 @@ def test_names_are_counted_as_spans_and_tags_as_tokens():
 
 
 def test_senses_are_counted_by_target_and_pairs_one_by_one():
-    from elmore.tasks.readers.wsd_xml import WsdInstance
-    from elmore.tasks.wic import PredictedPair, TokenUse, UsePair
-    from elmore.tasks.wsd import PredictedSense, SenseSentence
+    from elmore.tasks.senses.wic import PredictedPair, TokenUse, UsePair
+    from elmore.tasks.senses.wsd import PredictedSense, SenseSentence
+    from elmore.tasks.senses.wsd_reader import WsdInstance
 
     targets = [
         WsdInstance(f"d{n}", "bank", "NOUN", n, n + 1, keys) for n, keys in enumerate([("a", "b"), ("c",), ("d",)])

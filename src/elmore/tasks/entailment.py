@@ -19,11 +19,11 @@ from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.files.text_files import display_name
 from elmore.nn.devices import send
-from elmore.tasks import classification
-from elmore.tasks.blocks.encoder_inputs import EncoderInputs
-from elmore.tasks.blocks.esim import Esim, EsimDropout
-from elmore.tasks.blocks.mean_scores import mean_of_probabilities
-from elmore.tasks.classification import PredictedLabel, most_probable
+from elmore.tasks.classification import task as classification
+from elmore.tasks.classification.task import PredictedLabel, most_probable
+from elmore.tasks.modules.encoder_inputs import EncoderInputs
+from elmore.tasks.modules.ensembling import mean_of_probabilities
+from elmore.tasks.modules.esim import Esim, EsimDropout
 from elmore.tasks.readers.sentence_pairs import NO_CONSENSUS, PairColumns, parse_pair, read_sentence_pairs
 from elmore.tasks.recipe import TaskOptions, TaskRecipe
 from elmore.tasks.result_lines import tab_separated

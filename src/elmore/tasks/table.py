@@ -3,17 +3,17 @@
 from typing import Any
 
 from elmore.errors import InputError
-from elmore.tasks.classify import CLASSIFY
-from elmore.tasks.coref import COREF
+from elmore.tasks.classification.classify import CLASSIFY
+from elmore.tasks.classification.sentiment import SENTIMENT
+from elmore.tasks.coref.task import COREF
 from elmore.tasks.entailment import ENTAILMENT
-from elmore.tasks.ner import NER
-from elmore.tasks.pos import POS
-from elmore.tasks.sentiment import SENTIMENT
-from elmore.tasks.squad import SQUAD
-from elmore.tasks.srl import SRL
+from elmore.tasks.senses.wic import WIC
+from elmore.tasks.senses.wsd import WSD
+from elmore.tasks.squad.task import SQUAD
+from elmore.tasks.srl.task import SRL
+from elmore.tasks.tagging.ner import NER
+from elmore.tasks.tagging.pos import POS
 from elmore.tasks.task import Task
-from elmore.tasks.wic import WIC
-from elmore.tasks.wsd import WSD
 
 TASKS: dict[str, Task[Any, Any]] = {
     task.name: task for task in (NER, POS, SENTIMENT, CLASSIFY, WSD, WIC, ENTAILMENT, SQUAD, SRL, COREF)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from elmore.errors import InputError
 from elmore.nn.mix import LayerMix, l2_penalty
-from elmore.tasks.blocks.character_cnn import CharacterCnn
 from elmore.tasks.joint_elmo import JointElmo
+from elmore.tasks.modules.character_cnn import CharacterCnn
 from elmore.tasks.recipe import ElmoOptions, WordOptions
 from elmore.tasks.token_inputs import TokenInputs
 from elmore.tasks.token_vocabulary import FIRST_CHARACTER, RANDOM_SPREAD, TokenVocabulary

@@ -5,7 +5,7 @@ import pytest
 from elmore.errors import InputError
 from elmore.files.text_files import read_lines
 from elmore.tasks.metrics.span_f1 import span_scores
-from elmore.tasks.tag_schemes import lenient_spans, tags_of
+from elmore.tasks.readers.tag_schemes import lenient_spans, tags_of
 
 
 def test_the_table_is_what_conlleval_prints(shared):

@@ -18,7 +18,7 @@ from elmore.tasks.readers.conll2012 import (
     propositions,
     read_conll2012,
 )
-from elmore.tasks.tag_schemes import Span
+from elmore.tasks.readers.tag_schemes import Span
 
 
 def row(word: str, lemma: str, coreference: str, *arguments: str, roleset: str = "01") -> str:

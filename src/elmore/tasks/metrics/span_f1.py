@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from elmore.errors import InputError
 from elmore.tasks.metrics.score import Counts, Score, percentage
-from elmore.tasks.tag_schemes import lenient_spans
+from elmore.tasks.readers.tag_schemes import lenient_spans
 
 _UNLABELED = "_"  # as seqeval calls the spans of tags that are B and I alone
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from elmore.display import join_names, pluralize
 from elmore.errors import InputError
 from elmore.files.text_files import display_name, read_lines
-from elmore.tasks.tag_schemes import Span
+from elmore.tasks.readers.tag_schemes import Span
 
 WORD, LEMMA, ROLESET, FIRST_ARGUMENTS = 3, 6, 7, 11  # columns, from 0
 FEWEST_COLUMNS = FIRST_ARGUMENTS + 1  # the last is coreference

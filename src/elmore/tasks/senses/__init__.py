@@ -1,0 +1,1 @@
+"""Word senses and words in context."""

@@ -1,0 +1,341 @@
+"""Words in context: whether two uses of a word have the same sense.
+
+Two methods (`[task] method`):
+
+threshold    The same, where the cosine of the two vectors reaches a threshold. Both the threshold and, of several
+             layers (`elmo.layers = "all"`), the layer are those that do best on the dev set; training pairs are not
+             read.
+classifier   A feed-forward network over [u; v; |u - v|; u * v], trained by gradients.
+
+A use is the token that holds the word's characters, or the mean of several. Scored by accuracy. A file of SCWS, whose
+pairs have ratings instead of labels, can be evaluated too: by Spearman's rank correlation of ratings and cosines, or
+of ratings and the classifier's probabilities.
+
+B pairs, D size of a vector.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmore.errors import InputError
+from elmore.fields import checked_field
+from elmore.files.text_files import display_name, read_lines
+from elmore.nn.devices import send
+from elmore.tasks.metrics.accuracy import accuracy
+from elmore.tasks.metrics.rank_correlation import rank_score
+from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.modules.ensembling import mean_scores
+from elmore.tasks.modules.feed_forward import FeedForward
+from elmore.tasks.recipe import TaskOptions, TaskRecipe
+from elmore.tasks.result_lines import tab_separated
+from elmore.tasks.senses.target_words import (
+    TokenSpan,
+    candidate_layers,
+    check_input_only,
+    cosines,
+    covering_tokens,
+    freeze,
+    span_means,
+    take_layer,
+)
+from elmore.tasks.senses.wic_reader import RatedPair, WicPair, WordInContext, parse_wic_pair, read_scws, read_wic
+from elmore.tasks.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel, TextCutter
+from elmore.tasks.text_cutter import StyledTextCutter
+from elmore.tasks.token_embedder import TokenEmbedder
+
+EXPECTED = (
+    "expected two texts with a tab between them and a word of each in brackets, as in: I sat on the [bank].\\tThe "
+    "[bank] is closed. Or an object of JSON with lemma, pos, sentence1, start1, end1, sentence2, start2, end2"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WicOptions(TaskOptions):
+    """[task] of words in context."""
+
+    method: Literal["threshold", "classifier"] = "threshold"
+    hidden: tuple[int, ...] = checked_field((200,), at_least=1)  # layers of the classifier
+    dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # behind each of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class WicRecipe(TaskRecipe):
+    """How words in context are learnt."""
+
+    task: WicOptions = WicOptions()
+
+
+class TokenUse(NamedTuple):
+    """A word where it stands among the tokens of a sentence."""
+
+    tokens: Sequence[str]
+    start: int
+    end: int  # the token after the last
+    characters: tuple[int, int]  # of the text, from the first token's first to the last one's last
+
+
+class UsePair(NamedTuple):
+    """Two uses, and whether they have the same sense, or how alike people found them."""
+
+    first: TokenUse
+    second: TokenUse
+    label: bool | None = None
+    rating: float | None = None  # from 0 to 10
+    place: str = ""  # file and line, for complaints
+
+
+class PredictedPair(NamedTuple):
+    """What a model says of two uses."""
+
+    is_same: bool
+    similarity: float  # a cosine, or a probability
+
+
+@dataclass(frozen=True)
+class Use:
+    """A word in a text."""
+
+    text: str
+    word: str
+    start: int  # characters of the text
+    end: int
+
+
+@dataclass(frozen=True)
+class ComparedUses:
+    """Two uses, and whether they have the same sense."""
+
+    first: Use
+    second: Use
+    is_same: bool
+    similarity: float  # a cosine, or a probability
+
+    def __str__(self) -> str:
+        texts = (f"{u.text[: u.start]}[{u.word}]{u.text[u.end :]}" for u in (self.first, self.second))
+        return tab_separated(LABELS[self.is_same], f"{self.similarity:.3f}", *texts)
+
+
+LABELS = {True: "same", False: "different"}
+
+
+class CosineThreshold(FittedModel[UsePair, PredictedPair]):
+    """The same sense, where two vectors are near."""
+
+    def __init__(self, embedder: TokenEmbedder) -> None:
+        super().__init__()
+        freeze(embedder)
+        self.embedder = embedder
+        self.threshold: Tensor
+        self.register_buffer("threshold", torch.zeros(()))
+
+    def fit(
+        self,
+        train: Iterable[Batch[UsePair]],  # noqa: ARG002  # there is nothing to learn but what is chosen
+        dev: Iterable[Batch[UsePair]],
+        score: Callable[[Sequence[UsePair], Sequence[PredictedPair]], Score],
+    ) -> Generator[None, None, Fit]:
+        """Find the best threshold of every layer, and of these the best."""
+        candidates = candidate_layers(self.embedder)
+        pairs: list[UsePair] = []
+        found: dict[str, list[float]] = {name: [] for name in candidates}
+        for batch in dev:
+            pairs += batch.examples
+            if rated := [pair.place for pair in batch.examples if pair.label is None]:
+                raise InputError(
+                    f"{rated[0]}: has no label, and a threshold is chosen by labels; give others as dev set"
+                )
+            for name, layer in candidates.items():
+                take_layer(self.embedder, layer)
+                found[name] += self._cosines(batch)
+            yield
+        gold = [bool(pair.label) for pair in pairs]
+        # Rounded as it is kept.
+        thresholds = {name: torch.tensor(best_threshold(own, gold)).item() for name, own in found.items()}
+        scores = {
+            name: score(pairs, [PredictedPair(cosine >= thresholds[name], cosine) for cosine in own])
+            for name, own in found.items()
+        }
+        chosen = max(scores, key=lambda name: scores[name].value)
+        take_layer(self.embedder, candidates[chosen])
+        self.threshold.fill_(thresholds[chosen])
+        return Fit(scores, chosen)
+
+    def predict(self, batch: Batch[UsePair]) -> list[PredictedPair]:
+        threshold = self.threshold.item()
+        return [PredictedPair(cosine >= threshold, cosine) for cosine in self._cosines(batch)]
+
+    def _cosines(self, batch: Batch[UsePair]) -> list[float]:
+        found: list[float] = cosines(*use_vectors(self.embedder, batch)).tolist()
+        return found
+
+
+class PairClassifier(TaskModel[UsePair, PredictedPair]):
+    """A feed-forward network over two uses."""
+
+    def __init__(self, options: WicOptions, embedder: TokenEmbedder) -> None:
+        super().__init__()
+        check_input_only(embedder)
+        self.embedder = embedder
+        self.network = FeedForward(4 * embedder.input_dim, options.hidden, dropout=options.dropout, output_dim=1)
+
+    def loss(self, batch: Batch[UsePair]) -> Tensor:
+        logits = self._logits(batch)
+        gold = send(torch.tensor([float(pair.label or 0) for pair in batch.examples]), logits.device)
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, gold) + self.embedder.penalty()
+
+    @classmethod
+    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[UsePair]]) -> list[PredictedPair]:
+        each = [one._logits(batch).sigmoid() for one, batch in zip(members, batches, strict=True)]
+        probabilities = mean_scores(each).tolist()
+        return [PredictedPair(probability >= 0.5, probability) for probability in probabilities]
+
+    def _logits(self, batch: Batch[UsePair]) -> Tensor:  # (B,)
+        u, v = use_vectors(self.embedder, batch)
+        logits: Tensor = self.network(torch.cat([u, v, (u - v).abs(), u * v], dim=1)).squeeze(1).float()
+        return logits
+
+
+def use_vectors(embedder: TokenEmbedder, batch: Batch[UsePair]) -> tuple[Tensor, Tensor]:
+    """(B, D) twice: the vectors of the first uses, and of the second."""
+    first, second = (
+        span_means(embedder(inputs).input, [TokenSpan(row, use.start, use.end) for row, use in enumerate(uses)])
+        for inputs, uses in zip(batch.inputs, zip(*(pair[:2] for pair in batch.examples), strict=True), strict=True)
+    )
+    return first, second
+
+
+def best_threshold(similarities: Sequence[float], labels: Sequence[bool]) -> float:
+    """From where on pairs are best taken for the same: half way between two, and of equally good ones the lowest.
+
+    >>> best_threshold([0.1, 0.4, 0.6, 0.9], [False, False, True, True])
+    0.5
+    """
+    values, places = np.unique(np.asarray(similarities, np.float64), return_inverse=True)
+    is_same = np.asarray(labels, bool)
+    same = np.bincount(places[is_same], minlength=len(values))
+    different = np.bincount(places[~is_same], minlength=len(values))
+    # For each place of the threshold, below the first value, between two, above the last: how many are right.
+    right = np.concatenate([[0], np.cumsum(different)]) + same.sum() - np.concatenate([[0], np.cumsum(same)])
+    between = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
+    return float(between[right.argmax()])
+
+
+def read(paths: Sequence[str | Path], options: WicOptions, *, to_train: bool) -> Dataset[UsePair]:
+    """Pairs of JSON lines, with labels; to evaluate also of SCWS, with ratings."""
+    cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
+    pairs: list[UsePair] = []
+    for path in paths:
+        name = display_name(path)
+        first_line = next((line for line in read_lines(path) if line.strip()), "")
+        has_ratings = "\t" in first_line and not first_line.lstrip().startswith("{")
+        if has_ratings and to_train:
+            raise InputError(
+                f"{name}: has ratings, by which a model can be evaluated; to train, give pairs with labels"
+            )
+        for pair in read_scws(path) if has_ratings else read_wic(path):
+            place = f"{name}, line {pair.line}"
+            first, second = (token_use(use, cutter, place) for use in (pair.first, pair.second))
+            rating = pair.rating if isinstance(pair, RatedPair) else None
+            label = pair.label if isinstance(pair, WicPair) else None
+            pairs.append(UsePair(first, second, label, rating, place))
+    return Dataset(pairs)
+
+
+def token_use(use: WordInContext, cutter: TextCutter, place: str) -> TokenUse:
+    """A use among the tokens of its text, which is read as one sentence."""
+    cut = cutter.tokens(use.text)
+    span = covering_tokens(cut.offsets, use.start, use.end)
+    if span is None:
+        raise InputError(f"{place}: the characters from {use.start} up to {use.end} of {use.text[:60]!r} hold no word")
+    return TokenUse(cut.tokens, *span, (cut.offsets[span[0]][0], cut.offsets[span[1] - 1][1]))
+
+
+def labels(examples: Sequence[UsePair], options: WicOptions) -> Labels:  # noqa: ARG001  # as in every task
+    return {"labels": list(LABELS.values())}
+
+
+def check(examples: Sequence[UsePair], known: Labels) -> None:
+    """Nothing can be wrong that the reader has not seen: there are two labels, and both are known."""
+
+
+def build(options: WicOptions, known: Labels, embedder: TokenEmbedder) -> CosineThreshold | PairClassifier:  # noqa: ARG001
+    return CosineThreshold(embedder) if options.method == "threshold" else PairClassifier(options, embedder)
+
+
+def score(examples: Sequence[UsePair], predictions: Sequence[PredictedPair]) -> Score:
+    """Accuracy, or where pairs have ratings the rank correlation."""
+    rated = [pair for pair in examples if pair.rating is not None]
+    if not rated:
+        return accuracy(
+            [LABELS[bool(pair.label)] for pair in examples], [LABELS[prediction.is_same] for prediction in predictions]
+        )
+    if len(rated) < len(examples):
+        raise InputError("some of these pairs have labels, others ratings; score them apart")
+    return rank_score([pair.rating or 0.0 for pair in rated], [prediction.similarity for prediction in predictions])
+
+
+def counts(pair: UsePair, prediction: PredictedPair) -> Counts:
+    """Whether a pair with a label has the right one."""
+    return Counts(gold=1, found=1, correct=int(pair.label == prediction.is_same))
+
+
+def parse(text: str, cutter: TextCutter) -> list[UsePair]:
+    first, second = parse_uses(text)
+    return [UsePair(token_use(first, cutter, "the first text"), token_use(second, cutter, "the second text"))]
+
+
+def parse_uses(line: str) -> tuple[WordInContext, WordInContext]:
+    r"""Two uses, as a user gives them.
+
+    >>> parse_uses("I sat on the [bank].\tThe [bank] is closed.")[1]
+    WordInContext(text='The bank is closed.', start=4, end=8)
+    """
+    if line.lstrip().startswith("{"):
+        pair = parse_wic_pair(line, 1, "the pair", labeled=False)
+        return pair.first, pair.second
+    uses = []
+    for text in line.split("\t"):
+        before, opened, rest = text.partition("[")
+        word, closed, after = rest.partition("]")
+        if not (opened and closed and word.strip()) or "[" in rest or "]" in after:
+            raise InputError(f"there is not one word in brackets in {text[:60]!r}; {EXPECTED}")
+        uses.append(WordInContext(before + word + after, len(before), len(before) + len(word)))
+    if len(uses) != 2:
+        raise InputError(f"there are {len(uses)} texts in {line[:60]!r}; {EXPECTED}")
+    return uses[0], uses[1]
+
+
+def result(
+    text: str,
+    examples: Sequence[UsePair],
+    predictions: Sequence[PredictedPair],
+    known: Labels,  # noqa: ARG001
+) -> ComparedUses:
+    [pair], [prediction] = examples, predictions
+    first, second = (
+        Use(given.text, given.text[slice(*use.characters)], *use.characters)
+        for given, use in zip(parse_uses(text), (pair.first, pair.second), strict=True)
+    )
+    return ComparedUses(first, second, prediction.is_same, prediction.similarity)
+
+
+WIC: Task[UsePair, PredictedPair] = Task(
+    name="wic",
+    summary="whether two uses of a word have the same sense",
+    recipe=WicRecipe,
+    read=read,
+    sentences=lambda pair: (pair.first.tokens, pair.second.tokens),
+    labels=labels,
+    check=check,
+    build=build,
+    score=score,
+    counts=counts,
+    parse=parse,
+    result=result,
+)

@@ -1,0 +1,1 @@
+"""Taggers: tasks that give each token a tag."""
