@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for."""
 
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,12 @@ register_random(TORCH_RANDOM)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NO_REFERENCE_DATA = "the folder `shared` with the reference data is not beside the repository"
+
+
+def pytest_configure() -> None:
+    """Let tests interrupt child processes. A shell ignores SIGINT in background jobs and their children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -173,6 +173,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent the POSIX way")
 def test_writer_thread_put_is_interrupted_by_ctrl_c() -> None:
     with subprocess.Popen([sys.executable, "-c", CTRL_C], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout.readline() == "writing\n"
-        child.send_signal(signal.SIGINT)
-        assert child.communicate(timeout=SECONDS)[0] == "stopped [0, 1]\n"
+        try:
+            assert child.stdout.readline() == "writing\n"
+            child.send_signal(signal.SIGINT)
+            assert child.communicate(timeout=SECONDS)[0] == "stopped [0, 1]\n"
+        finally:
+            child.kill()
