@@ -10,8 +10,7 @@ from torch import Tensor
 from elmore.config import Direction
 from elmore.engine.state import State
 from elmore.model import Model
-from elmore.nn.bilm import BiLM
-from elmore.nn.state import StateTensors
+from elmore.nn.bilm import BiLM, StateTensors
 
 T = TypeVar("T", Tensor, np.ndarray[Any, Any])
 S = TypeVar("S", State, StateTensors)

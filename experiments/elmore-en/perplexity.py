@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE
-from elmore.engine.devices import AUTO
+from elmore.engine.open_engine import AUTO
 from elmore.model import load
 from elmore.scoring import perplexity
 from elmore.scoring.predictor import Predictor

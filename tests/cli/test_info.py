@@ -1,6 +1,7 @@
 """`elmore info`: what a model is, for people and for programs."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_info_system_without_native_library_names_the_reason(elmore, monkeypatch
 
 
 def test_info_system_lists_gpus(elmore, monkeypatch) -> None:
-    monkeypatch.setattr("elmore.engine.devices.may_have_gpu", lambda: True)
+    monkeypatch.setattr(sys.modules["elmore.engine.open_engine"], "may_have_gpu", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card of {device}")

@@ -18,7 +18,7 @@ from elmore.engine import open_engine
 from elmore.engine.word_store import WORD_BYTES, WordStore
 from elmore.formats import Card, Checkpoint
 from elmore.model import Model
-from elmore.nn.arrays import to_arrays
+from elmore.nn.devices import to_arrays
 from fresh_network import fresh_network
 
 pytestmark = [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elmore import load
-from elmore.engine import devices, open_engine
+from elmore.engine import open_engine
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.errors import InputError, MissingExtra
 from elmore.formats.checkpoint import Checkpoint
@@ -61,23 +61,23 @@ def test_open_engine_never_replaces_requested_precision(
 
 
 def test_resolve_device_requires_torch_for_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices.importlib.util, "find_spec", lambda name: None)
-    assert devices.resolve_device() == "cpu"
+    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda name: None)
+    assert opening.resolve_device() == "cpu"
     with pytest.raises(MissingExtra, match=r"pip install 'elmore\[torch\]'"):
-        devices.resolve_device("cuda")
+        opening.resolve_device("cuda")
 
 
 @pytest.mark.parametrize("visible", ["", "-1"])
 def test_may_have_gpu_respects_hidden_devices(monkeypatch: pytest.MonkeyPatch, visible: str) -> None:
-    monkeypatch.setattr(devices.Path, "exists", lambda path: True)
-    assert devices.may_have_gpu()
+    monkeypatch.setattr(opening.Path, "exists", lambda path: True)
+    assert opening.may_have_gpu()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert not devices.may_have_gpu()
+    assert not opening.may_have_gpu()
 
 
 def test_resolve_device_names_unknown_device() -> None:
     with pytest.raises(InputError, match="'quantum'"):
-        devices.resolve_device("quantum")
+        opening.resolve_device("quantum")
 
 
 def test_describe_engines_names_engine_of_this_machine() -> None:

@@ -15,7 +15,7 @@ from elmore.formats import Checkpoint, Int8Array, read_checkpoint, write_checkpo
 from elmore.formats.storage.container import FileContainer, open_container
 from elmore.formats.storage.torch_files import load_tensors
 from elmore.model import Model, save
-from elmore.nn.arrays import to_arrays
+from elmore.nn.devices import to_arrays
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 
 Array = NDArray[Any]

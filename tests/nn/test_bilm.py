@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from elmore.config import CharacterConfig, Direction, ModelConfig
 from elmore.errors import InputError
-from elmore.nn.bilm import BiLM
+from elmore.nn.bilm import BiLM, StateTensors
 from elmore.nn.pretrained import WordBatch
-from elmore.nn.state import StateTensors
 from elmore.text.word_ids import WordIndexer
 from fixture_variants import VARIANTS, WORD_VARIANTS
 from fresh_network import fresh_network

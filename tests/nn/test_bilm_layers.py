@@ -9,9 +9,8 @@ from hypothesis import given
 
 from elmore.config import CharacterConfig, ModelConfig
 from elmore.errors import InputError
-from elmore.nn.bilm import LayerTensors, padding_mask
+from elmore.nn.bilm import LayerTensors, StateTensors, padding_mask
 from elmore.nn.pretrained import WordBatch
-from elmore.nn.state import StateTensors
 from elmore.text.word_ids import WordIndexer
 from fresh_network import fresh_network
 from reference.strategies import batches, models, patiently

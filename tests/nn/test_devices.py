@@ -1,11 +1,13 @@
 """Which device is chosen: what is asked for, else a GPU, else the CPU."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
 from elmore import Embedder
-from elmore.engine.devices import resolve_device
+from elmore.engine.open_engine import resolve_device
 from elmore.errors import InputError
 from elmore.nn import devices
 from elmore.nn.devices import as_tensor, choose_device, describe_devices, is_out_of_memory
@@ -73,9 +75,9 @@ def test_only_devices_that_are_here_are_offered(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_resolve_device_auto_is_gpu_only_with_driver(gpus: list[torch.device], monkeypatch) -> None:
-    monkeypatch.setattr("elmore.engine.devices.may_have_gpu", lambda: True)
+    monkeypatch.setattr(sys.modules["elmore.engine.open_engine"], "may_have_gpu", lambda: True)
     assert (resolve_device(), resolve_device("auto"), resolve_device("cpu")) == ("cuda:0", "cuda:0", "cpu")
-    monkeypatch.setattr("elmore.engine.devices.may_have_gpu", lambda: False)
+    monkeypatch.setattr(sys.modules["elmore.engine.open_engine"], "may_have_gpu", lambda: False)
     assert resolve_device() == "cpu"
     assert resolve_device("cuda:1") == "cuda:1"
 

@@ -16,16 +16,16 @@ from elmore import Embedder, Model, load
 from elmore.config import ORIGINAL, SMALL, CharacterConfig, ModelConfig
 from elmore.embedding.options import InferenceOptions
 from elmore.engine import open_engine
+from elmore.engine.cpu_engine import NumpySoftmax
 from elmore.engine.engine import PackSize
 from elmore.engine.numpy_engine import NumpyEngine
 from elmore.engine.rows import PackedRows, RowSteps
-from elmore.engine.softmax import NumpySoftmax
 from elmore.engine.state import State
 from elmore.engine.word_store import WordStore
 from elmore.errors import InputError, InputWarning, OutOfMemory
 from elmore.formats.checkpoint import Checkpoint
 from elmore.nn import gpu_engine
-from elmore.nn.arrays import to_arrays
+from elmore.nn.devices import to_arrays
 from elmore.nn.gpu_engine import GpuEngine, GpuTable, TorchSoftmax, pack_size
 from elmore.text.word_ids import WordIds
 from fresh_network import fresh_network

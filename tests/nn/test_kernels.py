@@ -6,12 +6,12 @@ import torch
 from elmore.errors import InputError
 from elmore.nn import kernels as selection
 from elmore.nn import native_recurrence
+from elmore.nn.bilm import StateTensors
 from elmore.nn.character_cnn import pool_by_length
 from elmore.nn.cross_entropy import Candidates
 from elmore.nn.kernels import choose_kernels, kernels_named
 from elmore.nn.language_model import LanguageModel, initialize
 from elmore.nn.native_training_library import why_training_unavailable
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.text.word_ids import WordIndexer
 from small_training import MODEL, TYPES

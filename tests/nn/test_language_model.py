@@ -10,10 +10,10 @@ import torch
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.engine.rows import PackedRows
 from elmore.nn import bilm, language_model
+from elmore.nn.bilm import StateTensors
 from elmore.nn.cross_entropy import Candidates
 from elmore.nn.language_model import LanguageModel, initialize
 from elmore.nn.recurrence import run_by_autograd
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 
 TINY = ModelConfig(

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 from elmore import load, prepare
 from elmore.errors import CannotExpress, InputError, InputWarning
-from elmore.nn.arrays import to_tensors
+from elmore.nn.bilm import StateTensors
+from elmore.nn.devices import to_tensors
 from elmore.nn.language_model import LanguageModel
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.events import Finished, Opened
 from elmore.pretraining.heldout_perplexity import MOST_ROWS

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from elmore.nn.bilm import StateTensors
 from elmore.nn.cross_entropy import Candidates
 from elmore.nn.language_model import LanguageModel
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining import stepping
 from elmore.pretraining.recipe import Training

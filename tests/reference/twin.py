@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from elmore.nn.bilm import BiLM
+from elmore.nn.bilm import BiLM, StateTensors
 from elmore.nn.pretrained import WordBatch
-from elmore.nn.state import StateTensors
 from elmore.text.word_ids import WordIndexer
 from reference.as_checkpoint import translated
 from reference.many_languages import ManyLanguagesModel

@@ -20,9 +20,8 @@ from elmore.config import Direction
 from elmore.engine.state import State
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
-from elmore.nn.bilm import BiLM
+from elmore.nn.bilm import BiLM, StateTensors
 from elmore.nn.language_model import LanguageModel
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.scoring.predictor import Predictor

@@ -138,8 +138,7 @@ def _system_facts() -> dict[str, Any]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from elmore.engine.devices import may_have_gpu
-    from elmore.engine.open_engine import describe_engines
+    from elmore.engine.open_engine import describe_engines, may_have_gpu
     from elmore.engine.threads import get_threads
 
     try:

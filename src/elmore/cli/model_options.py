@@ -75,7 +75,7 @@ class ModelChoice:
 
 def chosen_device(device: str | None, verbosity: Verbosity) -> str:
     """The device to run on, printed unless it is the CPU."""
-    from elmore.engine.devices import resolve_device
+    from elmore.engine.open_engine import resolve_device
 
     name = resolve_device(device)
     if name != "cpu":

@@ -24,9 +24,8 @@ from elmore.embedding.sentence_groups import FindWords, find_words, sentence_gro
 from elmore.embedding.sentences import Sentence, check_sentences, words_of
 from elmore.embedding.stream import EncodedBatch, SentenceEncoder
 from elmore.embedding.token_alignment import align_to_words, pool_to_tokens
-from elmore.engine.devices import resolve_device
 from elmore.engine.engine import Engine
-from elmore.engine.open_engine import open_engine
+from elmore.engine.open_engine import open_engine, resolve_device
 from elmore.engine.word_store import WordStore
 from elmore.errors import InputError, requires_torch
 from elmore.fields import check_value

@@ -19,7 +19,7 @@ from elmore.defaults import (
     EngineName,
     StateName,
 )
-from elmore.engine.devices import AUTO, resolve_device
+from elmore.engine.open_engine import AUTO, resolve_device
 from elmore.errors import InputError
 from elmore.fields import check_value
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.engine import open_engine
-from elmore.engine.devices import AUTO
+from elmore.engine.open_engine import AUTO
 from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.engine.word_store import WordStore

@@ -99,26 +99,3 @@ class Engine(Protocol):
 
     def run_steps(self, table: Any, steps: RowSteps, state: State) -> tuple[Any, State]:
         """The outputs (G, T, R, P) of the top layer at each step, and the state after the last step of each row."""
-
-
-class NumpyTable:
-    """A table of word vectors in ordinary memory. Rows that were handed out never change."""
-
-    def __init__(self, size: int) -> None:
-        self._array = np.empty((256, size), dtype=np.float32)
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def append(self, vectors: NDArray[np.float32]) -> None:
-        needed = self._length + len(vectors)
-        if needed > len(self._array):
-            grown = np.empty((max(needed, 2 * len(self._array)), self._array.shape[1]), dtype=np.float32)
-            grown[: self._length] = self._array[: self._length]
-            self._array = grown
-        self._array[self._length : needed] = vectors
-        self._length = needed
-
-    def array(self) -> NDArray[np.float32]:
-        return self._array

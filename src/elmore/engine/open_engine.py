@@ -1,16 +1,25 @@
-"""The one place that chooses an engine, by device and `compute`, or by name."""
+"""The one place that chooses an engine, by device and `compute`, or by name.
 
+torch is imported only if the device is not the CPU, or if the GPU engine is requested by name.
+"""
+
+import ctypes.util
+import importlib.util
+import os
+import sys
+from pathlib import Path
 from typing import get_args
 
 from elmore.defaults import ComputeName, EngineName
-from elmore.engine.devices import AUTO, resolve_device
 from elmore.engine.engine import Engine
 from elmore.engine.native_engine import PRECISIONS, NativeEngine
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.engine.numpy_engine import NumpyEngine
-from elmore.errors import InputError
+from elmore.errors import InputError, MissingExtra
 from elmore.fields import check_value
 from elmore.formats.checkpoint import Checkpoint
+
+AUTO = "auto"
 
 
 def open_engine(
@@ -36,7 +45,7 @@ def open_engine(
     if name not in get_args(EngineName):
         raise InputError(f"there is no engine {name!r}; choose {', '.join(get_args(EngineName))}")
     if name == "gpu":
-        from elmore.nn.gpu_engine import GpuEngine  # torch is imported here, for GPUs only
+        from elmore.nn.gpu_engine import GpuEngine
 
         return GpuEngine(checkpoint, device=chosen, compute=compute, batch_invariant=batch_invariant)
     if chosen != "cpu":
@@ -62,6 +71,31 @@ def engine_name(device: str, compute: ComputeName) -> EngineName:
     if compute == "float32":
         return "numpy"
     raise InputError(f"compute={compute!r} requires the native engine: {reason}")
+
+
+def resolve_device(device: object = AUTO) -> str:
+    """The name of a usable device: "cpu", "cuda:0", "mps". "auto" is a GPU if torch finds one, else the CPU.
+
+    >>> resolve_device("cpu")
+    'cpu'
+    """
+    name = AUTO if device is None else str(device)
+    if name == "cpu" or (name == AUTO and not may_have_gpu()):
+        return "cpu"
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra(f"the device {name!r}", library="torch", extra="torch")
+    from elmore.nn.devices import choose_device
+
+    return str(choose_device(None if name == AUTO else name))
+
+
+def may_have_gpu() -> bool:
+    """Whether torch is installed and the system has a driver for NVIDIA GPUs: a quick check without torch."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1") or importlib.util.find_spec("torch") is None:
+        return False
+    if sys.platform == "win32":
+        return ctypes.util.find_library("nvcuda") is not None
+    return any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-ctrl-gpu"))
 
 
 def describe_engines() -> dict[str, str]:

@@ -3,17 +3,20 @@
 G matrices next to each other, K rows, N columns, W float32 in a vector of the CPU.
 """
 
-from collections.abc import Callable
+import math
+import mmap
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from elmore.engine.large_pages import empty_in_large_pages
 from elmore.engine.native_library import Matrix, Precision
 from elmore.formats.arrays import Int8Array, StoredArray
 
 Array = NDArray[np.float32]
+
+LARGE_PAGE = 2**21
 
 
 class PackedMatrix(NamedTuple):
@@ -132,3 +135,26 @@ def _in_groups(values: NDArray[Any], group: int) -> NDArray[Any]:
     packed = empty_in_large_pages(grouped.shape, grouped.dtype)
     packed[...] = grouped
     return packed
+
+
+def empty_in_large_pages(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+    """An array with undefined content, in large pages where the system has them and the array fills at least one.
+
+    A step of a single sentence reads every weight of a layer once. With pages of 4 KiB, address translation would take
+    a good part of that time.
+
+    >>> empty_in_large_pages((3, 2**20), np.float32).shape
+    (3, 1048576)
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < LARGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return np.empty(shape, dtype)
+    try:
+        memory = mmap.mmap(-1, size + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # the system has no large pages, or no memory, which NumPy reports
+        return np.empty(shape, dtype)
+    # The array owns the mapping.
+    whole = np.frombuffer(memory, dtype=np.uint8)
+    start = -whole.ctypes.data % LARGE_PAGE
+    return whole[start : start + size].view(dtype).reshape(shape)

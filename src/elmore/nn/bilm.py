@@ -8,6 +8,7 @@ W distinct words, G directions, B sentences, T steps or positions, P vector size
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Self, cast
@@ -21,15 +22,72 @@ from torch.nn.functional import dropout as drop_out
 from elmore.config import Direction, ModelConfig
 from elmore.display import html_table, pluralize
 from elmore.engine.rows import PackedRows
+from elmore.engine.state import State
 from elmore.engine.weights import Clips, as_float
 from elmore.errors import InputError
 from elmore.formats.checkpoint import Checkpoint
-from elmore.nn.devices import compute_dtype, send
+from elmore.nn.devices import as_tensor, compute_dtype, send
 from elmore.nn.kernels import Kernels, choose_kernels
 from elmore.nn.recurrence import HiddenTensors, LstmKernel, LstmTensors
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordEncoder
 from elmore.text.word_ids import WordIds
+
+
+@dataclass(frozen=True)
+class StateTensors:
+    """`elmore.engine.state.State` as tensors: one row for each row of a batch; a start state has one row for all."""
+
+    h: Tensor  # (L, G, R, P)
+    c: Tensor  # (L, G, R, D)
+
+    @classmethod
+    def zeros(cls, config: ModelConfig, rows: int = 1) -> "StateTensors":
+        """The state before any word.
+
+        >>> from elmore.config import SMALL
+        >>> StateTensors.zeros(SMALL, rows=3).c.shape
+        torch.Size([2, 2, 3, 1024])
+        """
+        return cls.of(State.zeros(config, rows))
+
+    @classmethod
+    def of(cls, state: State) -> "StateTensors":
+        """A state of NumPy arrays as tensors on the CPU."""
+        return cls(as_tensor(state.h), as_tensor(state.c))
+
+    @property
+    def rows(self) -> int:
+        return self.h.shape[2]
+
+    def repeat(self, rows: int) -> "StateTensors":
+        """The one row of a start state, for every row of a batch."""
+        return StateTensors(self.h.expand(-1, -1, rows, -1), self.c.expand(-1, -1, rows, -1))
+
+    def select(self, rows: NDArray[np.int64]) -> "StateTensors":
+        """These rows, in this order."""
+        indices = send(torch.from_numpy(rows), self.h.device)
+        return StateTensors(self.h.index_select(2, indices), self.c.index_select(2, indices))
+
+    def first(self, rows: int) -> "StateTensors":
+        """The first rows; rows of zeros are added where there are fewer."""
+        missing = max(0, rows - self.rows)
+        pad = torch.nn.functional.pad
+        return StateTensors(*(pad(part[:, :, :rows], (0, 0, 0, missing)) for part in (self.h, self.c)))
+
+    def updated(self, newer: "StateTensors") -> "StateTensors":
+        """The newer state for as many rows as it has, this state for the others."""
+        return StateTensors(
+            torch.cat([newer.h, self.h[:, :, newer.rows :]], dim=2),
+            torch.cat([newer.c, self.c[:, :, newer.rows :]], dim=2),
+        )
+
+    def detach(self) -> "StateTensors":
+        """The same values, through which no gradient flows."""
+        return StateTensors(self.h.detach(), self.c.detach())
+
+    def to(self, where: torch.device | str | torch.dtype) -> "StateTensors":
+        """On another device, or in another number type."""
+        return StateTensors(self.h.to(where), self.c.to(where))
 
 
 class LstmLayer(nn.Module):

@@ -30,9 +30,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from elmore.engine.weights import Clips
-from elmore.nn.devices import send
+from elmore.nn.devices import TF32, send
 from elmore.nn.recurrence import HiddenTensors, LstmKernel, LstmTensors, rows_at_each_step
-from elmore.nn.tf32 import TF32
 
 WINDOWS = (16, 4)  # steps that are captured together; the shorter window for the last steps
 FEWEST_ROWS = 32

@@ -1,13 +1,16 @@
-"""Devices of torch: which one is used, how arrays become tensors there, and what works in a forked process."""
+"""Devices of torch: choice of a device, arrays as tensors, forked processes, and TF32 products."""
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock, local
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmore.engine.devices import AUTO
+from elmore.engine.open_engine import AUTO
 from elmore.errors import InputError
 from elmore.forks import forked_with_torch
 
@@ -70,6 +73,16 @@ def as_tensor(array: NDArray[Any] | Tensor) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
+def to_tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Tensors of named arrays, on the CPU."""
+    return {name: as_tensor(array) for name, array in arrays.items()}
+
+
+def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Arrays of named tensors of any device."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
 def send(tensor: Tensor, device: torch.device) -> Tensor:
     """The tensor on a device. A copy to a GPU is only started: the GPU makes it before later work."""
     if device.type != "cuda" or not tensor.numel():
@@ -126,3 +139,54 @@ def usable_devices() -> list[str]:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     mps = ["mps"] if torch.backends.mps.is_available() else []
     return ["cpu", *(f"cuda:{number}" for number in range(gpus)), *mps]
+
+
+class _Tf32:
+    """TF32 products of float32 matrices on NVIDIA GPUs, while at least one pass requests them.
+
+    torch has one setting for the whole process. Requests are counted, and the last one restores the setting. While one
+    thread runs a pass with TF32, products of other threads are rounded to TF32 too. A CUDA graph must not be captured
+    in another thread in the meantime, because it would round in every replay: see `number_of_requests`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._requests = 0
+        self._before = False
+        self._this_thread = local()
+
+    @contextmanager
+    def rounding(self) -> Iterator[None]:
+        """Allow TF32 during the context."""
+        matmul = torch.backends.cuda.matmul
+        with self._lock:
+            if self._users == 0:
+                self._before = matmul.allow_tf32
+                matmul.allow_tf32 = True
+            self._users += 1
+            self._requests += 1
+        depth = getattr(self._this_thread, "depth", 0)
+        self._this_thread.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._this_thread.depth = depth
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    matmul.allow_tf32 = self._before
+
+    def number_of_requests(self) -> int | None:
+        """The requests of other threads so far; None while one of them rounds the products of this thread.
+
+        If the number is the same before and after some products, no request has rounded them. In a thread with a
+        request of its own, the requests of others change nothing, and the number is always 0.
+        """
+        with self._lock:
+            if getattr(self._this_thread, "depth", 0):
+                return 0
+            return None if self._users and not self._before else self._requests
+
+
+TF32 = _Tf32()

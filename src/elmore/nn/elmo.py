@@ -19,9 +19,8 @@ from elmore.errors import FormatError, InputError
 from elmore.fields import check_value
 from elmore.formats.card import ElmoSettings, MixSettings
 from elmore.model import Model, load, save
-from elmore.nn.arrays import to_arrays, to_tensors
 from elmore.nn.bilm import padding_mask
-from elmore.nn.devices import allow_forked_process, choose_device, send
+from elmore.nn.devices import allow_forked_process, choose_device, send, to_arrays, to_tensors
 from elmore.nn.mix import LayerMix
 from elmore.nn.pretrained import PretrainedBiLM, WordBatch
 from elmore.text.checks import InputCheck

@@ -26,10 +26,9 @@ from elmore.engine.weights import as_float, lstm_weights
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats.checkpoint import Checkpoint
 from elmore.nn.bilm import gather_vectors
-from elmore.nn.devices import as_tensor, send
+from elmore.nn.devices import TF32, as_tensor, send
 from elmore.nn.kernels import kernels_named, triton_runs_on
 from elmore.nn.recurrence import HiddenTensors, LstmTensors
-from elmore.nn.tf32 import TF32
 from elmore.nn.word_encoder import WordEncoder
 from elmore.text.word_ids import WordIds
 

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop_out
 
 from elmore.config import ModelConfig
-from elmore.nn.bilm import BiLM
+from elmore.nn.bilm import BiLM, StateTensors
 from elmore.nn.cross_entropy import Candidates, cross_entropy
 from elmore.nn.kernels import choose_kernels
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 
 

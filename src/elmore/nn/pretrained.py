@@ -20,10 +20,8 @@ from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.formats.checkpoint import Checkpoint
 from elmore.model import Model
-from elmore.nn.arrays import to_arrays
-from elmore.nn.bilm import BiLM, padding_mask
-from elmore.nn.devices import as_tensor, compute_dtype, send
-from elmore.nn.state import StateTensors
+from elmore.nn.bilm import BiLM, StateTensors, padding_mask
+from elmore.nn.devices import as_tensor, compute_dtype, send, to_arrays
 from elmore.text.word_ids import WordIds, WordIndexer
 
 # The engine of a module, by its device and number type. Other modules run without gradients in torch.

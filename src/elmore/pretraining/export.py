@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from elmore.formats import Card, Checkpoint
-from elmore.nn.arrays import to_arrays
+from elmore.nn.devices import to_arrays
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.training.run import TrainingRun
 from elmore.training.trainable import Evaluation

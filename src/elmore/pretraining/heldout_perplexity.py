@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmore.nn.bilm import StateTensors
 from elmore.nn.language_model import LanguageModel
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.training.trainable import Evaluation

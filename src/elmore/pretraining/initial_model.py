@@ -16,7 +16,7 @@ from elmore.corpus.corpus import BEGIN, END, UNKNOWN, Corpus
 from elmore.errors import InputError, InputWarning
 from elmore.formats.arrays import dequantize
 from elmore.model import Model
-from elmore.nn.arrays import to_tensors
+from elmore.nn.devices import to_tensors
 from elmore.nn.language_model import LanguageModel, initialize
 from elmore.pretraining.recipe import Recipe
 from elmore.text.vocabulary import Vocabulary

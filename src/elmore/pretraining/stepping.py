@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from elmore.nn.bilm import StateTensors
 from elmore.nn.cross_entropy import Candidates
 from elmore.nn.language_model import LanguageModel
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.recipe import Training
 from elmore.pretraining.sampling import log_expected_counts

@@ -26,7 +26,7 @@ from elmore.formats.storage.container import Container, open_container
 from elmore.formats.storage.json_files import read_json
 from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
 from elmore.model import Model, save
-from elmore.nn.arrays import to_arrays, to_tensors
+from elmore.nn.devices import to_arrays, to_tensors
 from elmore.tasks.find_model import ABOUT, ENSEMBLE, RUN_MODEL, is_task_model
 from elmore.tasks.token_vocabulary import TokenVocabulary
 from elmore.text.style import TokenStyle

@@ -20,7 +20,7 @@ from torch import Tensor
 from elmore.errors import InputWarning, NotFound
 from elmore.files.atomic_files import atomic_write_folder, make_folder
 from elmore.formats.storage.safetensors_files import write_tensors
-from elmore.nn.arrays import to_arrays
+from elmore.nn.devices import to_arrays
 
 TENSORS, PROGRESS = "tensors.safetensors", "progress.json"
 

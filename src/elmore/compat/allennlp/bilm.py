@@ -27,9 +27,8 @@ from elmore.compat.allennlp.state_dict import rename_bilm, rename_word_encoder
 from elmore.config import ModelConfig
 from elmore.engine.rows import PackedRows
 from elmore.errors import InputError
-from elmore.nn.bilm import BiLM, LayerTensors
+from elmore.nn.bilm import BiLM, LayerTensors, StateTensors
 from elmore.nn.devices import allow_forked_process
-from elmore.nn.state import StateTensors
 from elmore.nn.word_encoder import WordEncoder
 from elmore.text.word_ids import WordIds
 

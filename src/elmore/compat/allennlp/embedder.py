@@ -23,8 +23,8 @@ from elmore.compat.allennlp.model_files import (
 from elmore.config import ModelConfig
 from elmore.display import join_names
 from elmore.engine import open_engine
-from elmore.engine.devices import resolve_device
 from elmore.engine.engine import EngineLayers
+from elmore.engine.open_engine import resolve_device
 from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.engine.word_store import NumberedWords, WordStore

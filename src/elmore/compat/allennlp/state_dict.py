@@ -20,8 +20,8 @@ from elmore.config import ModelConfig
 from elmore.errors import error_context
 from elmore.formats.allennlp import tensors_of_state_dict, word_encoder_tensors
 from elmore.formats.arrays import Floats
-from elmore.nn.arrays import to_tensors
 from elmore.nn.bilm import BiLM
+from elmore.nn.devices import to_tensors
 
 _BILM = ("_token_embedder.", "_elmo_lstm.")
 _WORD_ENCODER = ("_char_embedding_weights", "char_conv_", "_highways.", "_projection.")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.engine import softmax as module
-from elmore.engine.softmax import NumpySoftmax
+from elmore.engine import cpu_engine as module
+from elmore.engine.cpu_engine import NumpySoftmax
 from elmore.errors import InputError
 
 

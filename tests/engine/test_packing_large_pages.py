@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmore.engine.large_pages import LARGE_PAGE, empty_in_large_pages
+from elmore.engine.packing import LARGE_PAGE, empty_in_large_pages
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 needs_large_pages = pytest.mark.skipif(not SETTING.exists(), reason="needs a system with large pages")

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 import torch
 
-from elmore.nn.tf32 import TF32
+from elmore.nn.devices import TF32
 
 
 def is_on() -> bool:

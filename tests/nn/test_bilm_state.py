@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.config import ModelConfig
-from elmore.nn.state import StateTensors
+from elmore.nn.bilm import StateTensors
 from reference.network import CarriedRows
 from reference.strategies import batches, models, patiently
 from reference.twin import Model, Twin
