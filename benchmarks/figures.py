@@ -219,7 +219,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "the upper layer has {} F1, the lower {}\nand WordNet's first sense {} (the paper",
     ): word_senses_figures.answer,
     ("experiments/word-senses/README.md", "layer tells best too, {} % to {} %."): word_senses_figures.pair_accuracies,
-    ("src/elmore/models/LICENCE.md", "on {} million words"): lambda: [elmore_en.million_words()],
+    ("src/elmore/models/LICENSE.md", "on {} million words"): lambda: [elmore_en.million_words()],
     ("experiments/elmore-en/about.toml", "English, {} million parameters, trained from scratch on {} million words"): (
         lambda: [elmore_en.parameters(), elmore_en.million_words()]
     ),

@@ -158,7 +158,7 @@ def _operations(training: LanguageModelTraining, *, words: float) -> float:
     letters = config.characters
     convolved = sum(width * number for width, number in letters.filters) * letters.embedding_dim
     # As if every word had eight letters and two marks; what a GPU spends on padding is no use to anyone.
-    word = 10 * convolved + letters.n_highways * 2 * letters.features**2 + letters.features * config.vector_dim
+    word = 10 * convolved + letters.num_highways * 2 * letters.num_filters**2 + letters.num_filters * config.vector_dim
     cell = 2 * config.vector_dim * 4 * config.cell_dim + config.cell_dim * config.vector_dim
     token = config.num_directions * (config.lstm_layers * cell + training.training.negatives * config.vector_dim)
     return 3 * 2 * (words * word + training.tokens_per_step * token)

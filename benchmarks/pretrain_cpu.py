@@ -136,7 +136,7 @@ def peer_options(classes: int, threads: int) -> dict[str, Any]:
             "filters": characters.filters,
             "max_characters_per_token": characters.max_characters,
             "n_characters": characters.n_characters,
-            "n_highway": characters.n_highways,
+            "n_highway": characters.num_highways,
         },
         "lstm": {
             "cell_clip": CONFIG.cell_clip,

@@ -35,7 +35,7 @@ def vectors_alone(engine: Engine, model: Model, sentence: list[str]) -> list[np.
     """All layers (K, dim) of one sentence in a pack of its own, without a word store."""
     from elmore.engine.rows import PackedRows
 
-    table = engine.encode_words(model.word_indexer.index([model.config.begin, model.config.end, *sentence]))
+    table = engine.encode_words(model.word_indexer.index([model.config.bos_token, model.config.eos_token, *sentence]))
     words, lengths = np.arange(2, 2 + len(sentence)), np.array([len(sentence)])
     rows = PackedRows.pack(words, lengths, boundaries=(0, 1), rows=1)
     layers, _ = engine.run(table, rows, model.start)

@@ -21,7 +21,7 @@ DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
 def one_way(model: Model, direction: Direction) -> Model:
     """The model with the weights and the start state of one direction."""
     checkpoint = model.checkpoint
-    config = replace(checkpoint.config, reads=direction)
+    config = replace(checkpoint.config, directions=direction)
     tensors = one_way_tensors(checkpoint.float_arrays(), direction)
     start = checkpoint.start and {
         name: part[:, [DIRECTIONS.index(direction)]] for name, part in checkpoint.start.items()
@@ -30,7 +30,9 @@ def one_way(model: Model, direction: Direction) -> Model:
 
 
 def one_way_network(network: BiLM, direction: Direction) -> BiLM:
-    alone = BiLM(replace(network.config, reads=direction)).to(next(network.parameters()).dtype).requires_grad_(False)
+    alone = (
+        BiLM(replace(network.config, directions=direction)).to(next(network.parameters()).dtype).requires_grad_(False)
+    )
     alone.load_state_dict(one_way_tensors(network.state_dict(), direction))
     return alone
 

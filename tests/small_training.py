@@ -24,14 +24,14 @@ TYPES = ["<S>", "</S>", "<UNK>", *WORDS]
 CLASSES = np.arange(len(TYPES), dtype=np.uint32)
 
 MODEL = ModelConfig(
-    characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (2, 8)), n_highways=1), vector_dim=8, cell_dim=16
+    characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (2, 8)), num_highways=1), vector_dim=8, cell_dim=16
 )
 # What the paper leaves out in turn.
 ABLATIONS = {
-    "forward only": replace(MODEL, reads="forward"),
-    "backward only": replace(MODEL, reads="backward"),
-    "words instead of characters": replace(MODEL, characters=None, n_words=len(TYPES), word_dim=8),
-    "words and characters": replace(MODEL, n_words=len(TYPES), word_dim=8),
+    "forward only": replace(MODEL, directions="forward"),
+    "backward only": replace(MODEL, directions="backward"),
+    "words instead of characters": replace(MODEL, characters=None, vocab_size=len(TYPES), word_embedding_dim=8),
+    "words and characters": replace(MODEL, vocab_size=len(TYPES), word_embedding_dim=8),
     "one layer": replace(MODEL, lstm_layers=1),
     "no skip connections": replace(MODEL, skip_connections=False),
     "no projection": replace(MODEL, cell_dim=8, lstm_projection=False),

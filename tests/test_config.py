@@ -16,11 +16,12 @@ from elmore.config import (
     AlphabetName,
     CharacterConfig,
     Direction,
+    Directions,
     ModelConfig,
-    Reads,
     tensor_shapes,
 )
 from elmore.errors import InputError
+from elmore.fields import read_fields
 from elmore.nn.bilm import BiLM
 from reference.strategies import patiently
 
@@ -37,7 +38,7 @@ def character_configs(draw: st.DrawFn) -> CharacterConfig:
         embedding_dim=draw(st.integers(1, 5)),
         filters=tuple(draw(st.lists(filters, min_size=1, max_size=3))),
         activation=draw(st.sampled_from(get_args(Activation))),
-        n_highways=draw(st.integers(0, 2)),
+        num_highways=draw(st.integers(0, 2)),
     )
 
 
@@ -45,25 +46,25 @@ def character_configs(draw: st.DrawFn) -> CharacterConfig:
 def configs(draw: st.DrawFn) -> ModelConfig:
     """Any member of the family, those of ELMoForManyLangs with words and characters included."""
     characters = draw(st.none() | character_configs())
-    word_dim = draw(st.integers(1 if characters is None else 0, 4))
-    features = word_dim + (characters.features if characters else 0)
+    word_embedding_dim = draw(st.integers(1 if characters is None else 0, 4))
+    features = word_embedding_dim + (characters.num_filters if characters else 0)
     token_projection, lstm_projection = draw(st.booleans()), draw(st.booleans())
     vector_dim = draw(st.integers(1, 5)) if token_projection else features
     return ModelConfig(
         characters=characters,
-        n_words=draw(st.integers(3, 9)) if word_dim else 0,
-        word_dim=word_dim,
+        vocab_size=draw(st.integers(3, 9)) if word_embedding_dim else 0,
+        word_embedding_dim=word_embedding_dim,
         token_projection=token_projection,
         vector_dim=vector_dim,
         cell_dim=draw(st.integers(1, 5)) if lstm_projection else vector_dim,
         lstm_layers=draw(st.integers(1, 3)),
         lstm_projection=lstm_projection,
         skip_connections=draw(st.booleans()),
-        reads=draw(st.sampled_from(get_args(Reads))),
+        directions=draw(st.sampled_from(get_args(Directions))),
         cell_clip=draw(st.none() | st.floats(0.1, 9)),
         projection_clip=draw(st.none() | st.floats(0.1, 9)),
         forget_bias=draw(st.floats(-2, 2)),
-        begin=draw(st.sampled_from(["<S>", "<bos>"])),
+        bos_token=draw(st.sampled_from(["<S>", "<bos>"])),
     )
 
 
@@ -80,7 +81,7 @@ MANY_LANGUAGES = replace(
         pytest.param(ORIGINAL, 93_600_848, id="original"),
         pytest.param(replace(ORIGINAL, cell_dim=2048), 55_819_344, id="what simple_elmo trains by default"),
         pytest.param(
-            replace(MANY_LANGUAGES, n_words=140_000, word_dim=100),
+            replace(MANY_LANGUAGES, vocab_size=140_000, word_embedding_dim=100),
             94_066_752 + 100 * 140_000 + 50 * 6000,
             id="ELMoForManyLangs",
         ),
@@ -97,7 +98,7 @@ def test_the_published_models_have_three_layers_of_the_published_size(config: Mo
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_one_direction_halves_the_layers(direction: Direction) -> None:
-    one_way = replace(SMALL, reads=direction)
+    one_way = replace(SMALL, directions=direction)
     assert one_way.direction_names == (direction,)
     assert (one_way.num_directions, one_way.dim, one_way.num_layers) == (1, 128, 3)
 
@@ -151,11 +152,11 @@ def test_whole_numbers_are_good_enough_for_clips() -> None:
         ("vector_dim", None),
         ("vector_dim", True),
         ("lstm_layers", 0),
-        ("n_words", -1),
-        ("reads", True),
-        ("reads", None),
-        ("reads", "forwards"),
-        ("reads", ["forward", "backward"]),
+        ("vocab_size", -1),
+        ("directions", True),
+        ("directions", None),
+        ("directions", "forwards"),
+        ("directions", ["forward", "backward"]),
         ("skip_connections", "true"),
         ("cell_clip", 0),
         ("cell_clip", -3),
@@ -166,9 +167,9 @@ def test_whole_numbers_are_good_enough_for_clips() -> None:
         ("projection_clip", 10**400),
         ("forget_bias", None),
         ("forget_bias", float("nan")),
-        ("begin", 3),
-        ("end", None),
-        ("unknown", ["<UNK>"]),
+        ("bos_token", 3),
+        ("eos_token", None),
+        ("unk_token", ["<UNK>"]),
         ("characters", "bytes"),
         ("characters", [1, 2]),
         ("characters", 0),
@@ -189,7 +190,7 @@ def test_a_wrong_field_is_named(field: str, value: Any) -> None:
         ("embedding_dim", 0),
         ("max_characters", 2),
         ("max_characters", "50"),
-        ("n_highways", -1),
+        ("num_highways", -1),
         ("n_characters", 262),
         ("filters", None),
         ("filters", 3),
@@ -217,12 +218,12 @@ def test_what_is_no_table_is_refused(values: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"characters": None}, "nothing to read"),
-        ({"n_words": 7}, "n_words"),
-        ({"word_dim": 7}, "word_dim"),
+        ({"characters": None}, "no input"),
+        ({"vocab_size": 7}, "vocab_size"),
+        ({"word_embedding_dim": 7}, "word_embedding_dim"),
         ({"token_projection": False}, "token_projection"),
         ({"lstm_projection": False}, "lstm_projection"),
-        ({"end": "<S>"}, "begin and end"),
+        ({"eos_token": "<S>"}, "bos_token and eos_token"),
     ],
 )
 def test_fields_that_contradict_each_other_are_refused(changes: dict[str, Any], named: str) -> None:
@@ -233,3 +234,17 @@ def test_fields_that_contradict_each_other_are_refused(changes: dict[str, Any], 
 def test_an_unknown_field_is_answered_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"unknown field cell_dims; known are .*cell_dim"):
         ModelConfig.from_dict({"cell_dims": 4096})
+
+
+def test_config_reads_former_field_names() -> None:
+    former = {"n_words": 5, "word_dim": 3, "reads": "forward", "begin": "<bos>", "end": "<eos>", "unknown": "<oov>"}
+    config = ModelConfig.from_dict(former | {"characters": {"n_highways": 1}})
+    assert (config.vocab_size, config.word_embedding_dim, config.directions) == (5, 3, "forward")
+    assert (config.bos_token, config.eos_token, config.unk_token) == ("<bos>", "<eos>", "<oov>")
+    assert config.characters is not None
+    assert config.characters.num_highways == 1
+
+
+def test_config_rejects_former_and_present_name_together() -> None:
+    with pytest.raises(InputError, match=r"^model\.begin is the former name of bos_token; give bos_token alone"):
+        read_fields(ModelConfig, {"begin": "<S>", "bos_token": "<S>"}, where="model")

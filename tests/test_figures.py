@@ -116,7 +116,7 @@ PAGES = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    "src/elmore/models/LICENCE.md",
+    "src/elmore/models/LICENSE.md",
     "experiments/elmore-en/about.toml",
 ]
 PAGES += [

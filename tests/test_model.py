@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 from elmore import Elmo, Embedder, Model, load
+from elmore.config import ModelConfig
 from elmore.engine.state import State
 from elmore.engine.weights import as_float
 from elmore.errors import InputError
+from elmore.formats import Checkpoint
 from elmore.model import save
 from elmore.text.vocabulary import Vocabulary
+from elmore.tiny_random import random_tensors
 
 
 def test_save_replaces_a_model_only_with_force(tmp_path: Path, tiny_model: Model) -> None:
@@ -43,7 +46,7 @@ def test_fingerprint_depends_on_each_weight(tiny_model: Model, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "changes", [{"cell_clip": 0.05}, {"skip_connections": False}, {"forget_bias": 0.0}, {"begin": "<bos>"}], ids=str
+    "changes", [{"cell_clip": 0.05}, {"skip_connections": False}, {"forget_bias": 0.0}, {"bos_token": "<bos>"}], ids=str
 )
 def test_fingerprint_depends_on_the_config(tiny_model: Model, changes: dict[str, Any]) -> None:
     config = replace(tiny_model.config, **changes)
@@ -56,6 +59,28 @@ def test_fingerprint_depends_on_the_text_style_but_not_the_name(tiny_model: Mode
     assert renamed.fingerprint() == tiny_model.fingerprint()
     lowercased = tiny_model.with_card(replace(card, text=replace(card.text, lowercase=True)))
     assert lowercased.fingerprint() != tiny_model.fingerprint()
+
+
+def test_fingerprint_depends_on_start_state_and_vocabulary(tiny_model: Model) -> None:
+    first, second = (State(tiny_model.start.h + h, tiny_model.start.c) for h in (1, 2))
+    prints = {
+        tiny_model.fingerprint(),
+        *(tiny_model.with_start(one, "a text").fingerprint() for one in (first, second)),
+    }
+    assert len(prints) == 3
+    config = ModelConfig(
+        characters=None, vocab_size=3, word_embedding_dim=4, token_projection=False, vector_dim=4, cell_dim=6
+    )
+    tensors = random_tensors(config, seed=1, gain=1)
+    vocabularies = [Vocabulary(["<S>", "</S>", word]) for word in ("cat", "dog")]
+    models = [Model(Checkpoint(config=config, tensors=tensors, vocabulary=words)) for words in vocabularies]
+    assert models[0].fingerprint() != models[1].fingerprint()
+
+
+def test_fingerprint_never_changes(tiny_model: Model) -> None:
+    # Task models, files of vectors and resumable jobs store these numbers.
+    assert tiny_model.fingerprint() == "78df9c4421b512263dab8fc0a158a81f9ce2d042c6e171be3a14f41e2ee94c6f"
+    assert load().fingerprint() == "2a7bba94a96f1a5eb8210165810b994f47773cab2641cd5dfe8a21011e6a1eaf"
 
 
 def test_model_without_weights_has_its_fingerprint_only_if_computed_before() -> None:
@@ -79,7 +104,7 @@ def test_start_is_zeros_unless_the_card_names_a_warm_state(tiny_model: Model) ->
     state = State(tiny_model.start.h + 1, tiny_model.start.c - 1)
     warm = tiny_model.with_start(state, "a test")
     np.testing.assert_array_equal(warm.start.c, state.c)
-    assert (warm.card.start_state, warm.card.start_state_from) == ("warm", "a test")
+    assert (warm.card.start_state, warm.card.start_state_source) == ("warm", "a test")
     cold = warm.with_card(replace(warm.card, start_state="zeros"))
     assert not cold.start.h.any()
 

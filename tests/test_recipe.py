@@ -73,13 +73,13 @@ class TestTheCommandLine:
                 "training.learning_rate": "1e-3",
                 "training.optimizer": "adagrad",
                 "training.dropout": "0",
-                "model.characters.n_highways": "3",
+                "model.characters.num_highways": "3",
                 "model.skip_connections": "false",
                 "model.characters.filters": "[[1, 8], [2, 16]]",
             },
         )
         assert recipe.training == Training(learning_rate=0.001, optimizer="adagrad", dropout=0.0)
-        assert recipe.model.characters.n_highways == 3
+        assert recipe.model.characters.num_highways == 3
         assert recipe.model.characters.filters == ((1, 8), (2, 16))
         assert recipe.model.characters.embedding_dim == SMALL.characters.embedding_dim
         assert not recipe.model.skip_connections
@@ -91,14 +91,14 @@ class TestTheCommandLine:
         assert both.training.steps == 7
 
     def test_false_takes_away_what_a_model_may_lack(self):
-        words = {"model.characters": "false", "model.word_dim": "128", "model.n_words": "900"}
+        words = {"model.characters": "false", "model.word_embedding_dim": "128", "model.vocab_size": "900"}
         recipe = apply_overrides(Recipe(), words | {"model.cell_clip": "false", "model.projection_clip": "false"})
         assert recipe.model.characters is None
         assert recipe.model.cell_clip is None
         assert recipe.model.projection_clip is None
         assert from_json(recipe) == recipe
         # And back again.
-        assert apply_overrides(recipe, {"model.characters.n_highways": "1"}).model.characters.n_highways == 1
+        assert apply_overrides(recipe, {"model.characters.num_highways": "1"}).model.characters.num_highways == 1
 
     @pytest.mark.parametrize(
         "text", ["2024-01-01", "2024", "true", "false", "07:32:00", "inf", "1e3", "[1]", "{}", "nan", "9" * 5000]
@@ -141,7 +141,7 @@ class TextRecipe:
 WRONG = [
     ({"training.learning_rates": "1"}, "unknown field training.learning_rates; known are epochs, steps"),
     ({"trainings.batch_size": "1"}, "unknown section trainings; this recipe has [model], [training]"),
-    ({"model.cells": "1"}, "unknown field model.cells; known are characters, n_words"),
+    ({"model.cells": "1"}, "unknown field model.cells; known are characters, vocab_size"),
     ({"model.characters.highways": "1"}, "unknown field model.characters.highways; known are alphabet"),
     ({"base": "small"}, "unknown section base"),
     ({"model": "3"}, "model is 3; it must be a table"),

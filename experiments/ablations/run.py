@@ -43,8 +43,8 @@ TRAINING = (
 FULL = "full biLM"
 ABLATIONS: dict[str, tuple[str, ...]] = {
     FULL: (),
-    "forward only": ("--model.reads", "forward"),
-    "backward only": ("--model.reads", "backward"),
+    "forward only": ("--model.directions", "forward"),
+    "backward only": ("--model.directions", "backward"),
     "words instead of characters": ("--words",),
     "one layer": ("--model.lstm_layers", "1"),
     "no residual connection": ("--model.skip_connections", "false"),

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmore.config import ModelConfig
-from elmore.formats import Card
+from elmore.files.json_files import write_json
+from elmore.formats import ModelCard
 from elmore.formats.card import apply_card_file, read_card_file
-from elmore.formats.storage.json_files import write_json
 from elmore.model import Model, load, save
 from elmore.text.style import TOKENIZER_VERSION
 
@@ -37,7 +37,7 @@ def main() -> None:
     print(f"wrote {arguments.output}: {size / 1e6:.1f} MB")
 
 
-def described(card: Card) -> Card:
+def described(card: ModelCard) -> ModelCard:
     """The card of the training, with the content of about.toml, the measurements, and the newest tokenizer version.
 
     The model was trained on text of tokenizer version 1; experiments/tokenizer compares the versions.

@@ -47,7 +47,7 @@ def main() -> None:
     warm = compute_warm_start(model, sentences_of(arguments.warm_text, model), text_name=arguments.warm_text.name)
     results: dict[str, dict[str, Any]] = {}
     for name, one in (("zeros", model), ("warm", warm)):
-        results[name] = {"start": one.card.start_state_from or "zeros"}
+        results[name] = {"start": one.card.start_state_source or "zeros"}
         for text in TEXTS:
             found = first_words(one, arguments.texts / f"{text}.txt.xz")
             results[name][f"first words, {text}"] = round(found, 2)

@@ -1,4 +1,4 @@
-"""Make a trained tagger part of the package: in float16, its card with data, licence, command and scores.
+"""Make a trained tagger part of the package: in float16, its card with data, license, command and scores.
 
     python experiments/pos-tagger/ship.py RUN [--data FOLDER] [--output FOLDER] [--device DEVICE]
 
@@ -28,7 +28,7 @@ DATA = HERE.resolve().parents[2] / "shared" / "data" / "tasks" / "pos"
 FILES = {part: f"en_ewt-ud-{part}.conllu.xz" for part in ("train", "dev", "test")}
 
 LARGEST, LOWEST = 3_000_000, 96.0  # bytes, and UPOS accuracy on the test set
-LICENCE = "CC BY-SA 4.0"
+LICENSE = "CC BY-SA 4.0"
 CREDIT = (
     "UD English-EWT, CC BY-SA 4.0, annotations © 2013 and later by The Board of Trustees of The Leland Stanford Junior "
     "University: by Natalia Silveira, Timothy Dozat, Sebastian Schuster, Miriam Connor, Marie-Catherine de Marneffe, "
@@ -70,7 +70,7 @@ def ship(
         output="tagger",
     )
     described = replace(
-        trained.card, licence=LICENCE, data=CREDIT, training={**trained.card.training, "command": command}
+        trained.card, license=LICENSE, data=CREDIT, training={**trained.card.training, "command": command}
     )
     stored = in_half_precision(replace(trained, card=described))
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def check_needs(trained: StoredTaskModel, bilm: str) -> None:
     if card.elmo.fingerprint != load_bilm(bilm).fingerprint():
         raise SystemExit(f"the tagger was trained with another {bilm} than the one here")
     if card.vector_dim:
-        raise SystemExit("the tagger has word vectors of a file, which is data of its own, with a licence of its own")
+        raise SystemExit("the tagger has word vectors of a file, which is data of its own, with a license of its own")
 
 
 def tags_that_differ(one: TrainedModel[Any, Any], other: TrainedModel[Any, Any], path: Path) -> int:

@@ -10,7 +10,7 @@ as one from a file.
 import math
 import operator
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -58,13 +58,15 @@ def checked_field(
     at_most: float | None = None,
     must_be: str = "",
     instead_of: str = "",
+    former_name: str = "",
 ) -> T:
     """A field with limits; `must_be` tells them in words where the type and the numbers do not.
 
-    `instead_of` names a field that goes back to its default where this one is given and that one is not.
+    `instead_of` names a field that goes back to its default where this one is given and that one is not. `former_name`
+    is the name of the field in older files, which `read_fields` accepts too.
     """
     limits = Limits(at_least=at_least, above=above, at_most=at_most, must_be=must_be, instead_of=instead_of)
-    declared: T = field(default=default, metadata={"limits": limits})
+    declared: T = field(default=default, metadata={"limits": limits, "former_name": former_name})
     return declared
 
 
@@ -136,6 +138,19 @@ def check_fields(instance: Any) -> None:
             object.__setattr__(instance, one.name, converted)  # frozen dataclasses allow no plain assignment
 
 
+def former_dict(instance: Any) -> dict[str, Any]:
+    """The fields of a dataclass as plain values, under their former names, for digests that must never change.
+
+    >>> @dataclass(frozen=True)
+    ... class Tagger:
+    ...     num_layers: int = checked_field(2, former_name="layers")
+    >>> former_dict(Tagger())
+    {'layers': 2}
+    """
+    values = {_former_name(declared): getattr(instance, declared.name) for declared in fields(instance)}
+    return {name: former_dict(value) if is_dataclass(value) else value for name, value in values.items()}
+
+
 def check_value(name: str, value: Any, kind: Any, *, at_least: float | None = None) -> Any:
     """Check one value against a type and a limit, and return it as a plain value of that type.
 
@@ -151,6 +166,7 @@ def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
     if not isinstance(values, Mapping):
         raise InputError(f"{where or 'this'} is {_shown(values)}; it must be a table of fields")
     declared = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
+    values = _with_present_names(values, declared.values(), where)
     if unknown := sorted(str(name) for name in values.keys() - declared.keys()):
         raise InputError(f"unknown field {_dotted_name(where, join_names(unknown))}; known are {', '.join(declared)}")
     kinds = get_type_hints(cls)
@@ -168,6 +184,15 @@ def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
         with error_context(where):
             return _made(cls, base, given)
     return _made(cls, base, given)
+
+
+def _with_present_names(values: Mapping[Any, Any], declared: Iterable[Field[Any]], where: str) -> Mapping[Any, Any]:
+    """The values with the former names of fields replaced."""
+    present_names = {_former_name(one): one.name for one in declared if _former_name(one) != one.name}
+    for former, present in present_names.items():
+        if former in values and present in values:
+            raise InputError(f"{_dotted_name(where, former)} is the former name of {present}; give {present} alone")
+    return {present_names.get(name, name): value for name, value in values.items()}
 
 
 def _made(cls: type[T], base: T | None, given: Mapping[str, Any]) -> T:
@@ -270,6 +295,11 @@ def _without_none(kind: Any) -> tuple[Any, bool]:
 def _limits(declared: Field[Any]) -> Limits:
     limits: Limits = declared.metadata.get("limits", Limits())
     return limits
+
+
+def _former_name(declared: Field[Any]) -> str:
+    """The name of a field in older files."""
+    return declared.metadata.get("former_name") or declared.name
 
 
 def _is_needed(declared: Field[Any]) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from elmore.config import ModelConfig
 from elmore.display import html_table
 from elmore.engine.state import State
 from elmore.errors import InputError
+from elmore.fields import former_dict
 from elmore.files.output_paths import check_output
-from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
+from elmore.formats import Checkpoint, ModelCard, read_checkpoint, write_checkpoint
 from elmore.formats.arrays import Int8Array, StoredArray
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
@@ -53,7 +54,7 @@ class Model:
         config, card = self.config, self.card
         rows = {
             "description": card.description,
-            "license": card.licence,
+            "license": card.license,
             "layers": f"{config.num_layers} of {config.dim}",
             "parameters": f"{config.num_parameters:,}",
             "source": card.source,
@@ -65,7 +66,7 @@ class Model:
         return self.checkpoint.config
 
     @property
-    def card(self) -> Card:
+    def card(self) -> ModelCard:
         return self.checkpoint.card
 
     @property
@@ -102,11 +103,11 @@ class Model:
 
     def with_start(self, start: State, made_from: str) -> "Model":
         """The same model with a warm start state (one row)."""
-        card = replace(self.card, start_state="warm", start_state_from=made_from)
+        card = replace(self.card, start_state="warm", start_state_source=made_from)
         arrays = {"h": start.h[:, :, 0], "c": start.c[:, :, 0]}
         return Model(replace(self.checkpoint, start=arrays, card=card))
 
-    def with_card(self, card: Card) -> "Model":
+    def with_card(self, card: ModelCard) -> "Model":
         return Model(replace(self.checkpoint, card=card))
 
     def without_weights(self) -> "Model":
@@ -131,9 +132,9 @@ class Model:
     @cached_property
     def _fingerprint(self) -> str:
         checkpoint = self.checkpoint
-        settings = {"config": self.config.to_dict(), "text": asdict(self.card.text)}
+        settings = {"config": former_dict(self.config), "text": former_dict(self.card.text)}
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        if self.config.word_dim and checkpoint.vocabulary is not None:
+        if self.config.word_embedding_dim and checkpoint.vocabulary is not None:
             digest.update("\n".join(checkpoint.vocabulary.words).encode(errors="surrogatepass"))
         if checkpoint.character_vocabulary is not None:
             digest.update(json.dumps(dict(checkpoint.character_vocabulary), sort_keys=True).encode())

@@ -10,7 +10,6 @@ has no word for nothing, so a model without clips says so with `false`: `cell_cl
     batch_size = 256
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -22,6 +21,7 @@ from typing import Any, TypeVar
 from elmore.display import join_names
 from elmore.errors import ElmoreError, InputError, NotFound, error_context
 from elmore.fields import TomlText, read_fields
+from elmore.files.json_files import parse_toml
 from elmore.files.os_errors import reading
 
 R = TypeVar("R")
@@ -127,7 +127,4 @@ def _read_toml(file: Path | Traversable, name: str, kind: type) -> dict[str, Any
     with _named(name, kind):
         content = file.read_bytes()
     with error_context(name):
-        try:
-            return tomllib.loads(content.decode())
-        except (ValueError, RecursionError) as error:  # also of numbers and nestings that Python does not read
-            raise InputError(f"not TOML: {error}") from None
+        return parse_toml(content)

@@ -7,13 +7,13 @@ machine.
 import numpy as np
 
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
-from elmore.formats import Card, Checkpoint, StoredArray
+from elmore.formats import Checkpoint, ModelCard, StoredArray
 from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig
 
 NAME = "tiny-random"
 
 CONFIG = ModelConfig(
-    characters=CharacterConfig(embedding_dim=8, filters=((1, 8), (2, 16), (3, 24)), n_highways=1),
+    characters=CharacterConfig(embedding_dim=8, filters=((1, 8), (2, 16), (3, 24)), num_highways=1),
     vector_dim=16,
     cell_dim=48,
 )
@@ -21,10 +21,10 @@ CONFIG = ModelConfig(
 
 def tiny_checkpoint() -> Checkpoint:
     """The tiny model, made anew."""
-    card = Card(
+    card = ModelCard(
         name=NAME,
         description="Random weights, never trained: its vectors mean nothing. For trying things out.",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         source="written by elmore itself",
         format="built in",
         text=TokenizerConfig(tokenizer_version=TOKENIZER_VERSION),

@@ -329,7 +329,7 @@ def test_info_tells_what_a_task_model_is(elmore, models):
         told = dict(line.split("  ", 1) for line in ended.out.splitlines())
         told = {name: value.strip() for name, value in told.items()}
         assert told["task"] == "ner: names of persons, places and the like"
-        assert told["licence"] == "not stated"
+        assert told["license"] == "not stated"
         assert told["kinds"] == "2: LOC, PER"
         fingerprint = load_model("tiny-random").fingerprint()
         assert told["biLM"] == f"tiny-random, needed (sha256 {fingerprint[:12]}…), frozen, at the input"

@@ -181,14 +181,14 @@ def test_it_shows_the_run_from_first_to_last(elmore, corpus, tmp_path):
 def test_a_model_of_words_is_asked_for_by_a_flag(elmore, corpus, tmp_path):
     assert pretrained(elmore, corpus, "-o", tmp_path / "run", *OPTIONS, "--steps", 2, "--words", "-q").code == 0
     model = json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]
-    assert (model["characters"], model["n_words"], model["word_dim"]) == (None, 26, 8)
+    assert (model["characters"], model["vocab_size"], model["word_embedding_dim"]) == (None, 26, 8)
 
 
 @pytest.mark.parametrize(("direction", "other"), [("forward", "backward"), ("backward", "forward")])
 def test_a_model_that_reads_one_way_is_asked_for_by_a_field_and_used_like_any(
     elmore, corpus, tmp_path, direction, other
 ):
-    ended = pretrained(elmore, corpus, "-o", tmp_path / "run", *OPTIONS, "--steps", 2, "--model.reads", direction)
+    ended = pretrained(elmore, corpus, "-o", tmp_path / "run", *OPTIONS, "--steps", 2, "--model.directions", direction)
     assert ended.code == 0, ended.err
     assert re.search(rf"held-out perplexity by the full softmax: (\S+) \({direction} \1\)", ended.err)
     *entries, last = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())

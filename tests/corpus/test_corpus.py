@@ -90,10 +90,22 @@ def with_tables(**contents: bytes) -> Callable[[Path], None]:
 
 DAMAGE = [
     (lambda folder: (folder / "manifest.json").unlink(), NotFound, "holds no manifest.json"),
-    (lambda folder: (folder / "manifest.json").write_text("{"), FormatError, "manifest.json: is not JSON"),
-    (lambda folder: (folder / "manifest.json").write_text("[]"), FormatError, "not the manifest of a corpus"),
-    (lambda folder: change(folder / "manifest.json", format="x"), FormatError, "not the manifest of a corpus"),
-    (lambda folder: change(folder / "manifest.json", version=2), FormatError, "version 2 of the format.* reads 1"),
+    (
+        lambda folder: (folder / "manifest.json").write_text("{"),
+        FormatError,
+        "manifest.json: not JSON.*; prepare the corpus again",
+    ),
+    (lambda folder: (folder / "manifest.json").write_text("[]"), FormatError, "where an object was expected"),
+    (
+        lambda folder: change(folder / "manifest.json", format="x"),
+        FormatError,
+        "its format is 'x', not 'elmore-corpus'",
+    ),
+    (
+        lambda folder: change(folder / "manifest.json", version=2),
+        FormatError,
+        "its version is 2, and this Elmore reads 1",
+    ),
     (
         lambda folder: change(folder / "manifest.json", files=None),
         FormatError,

@@ -16,7 +16,7 @@ from elmore.config import SMALL
 from elmore.defaults import ComputeName
 from elmore.engine import open_engine
 from elmore.engine.word_store import WORD_BYTES, WordStore
-from elmore.formats import Card, Checkpoint
+from elmore.formats import Checkpoint, ModelCard
 from elmore.model import Model
 from elmore.nn.devices import to_arrays
 from fresh_network import fresh_network
@@ -37,7 +37,7 @@ CLOSE: dict[ComputeName, tuple[float, float]] = {
 
 def random_model() -> Model:
     return Model(
-        Checkpoint(config=SMALL, tensors=to_arrays(fresh_network(SMALL).state_dict()), card=Card(name="random"))
+        Checkpoint(config=SMALL, tensors=to_arrays(fresh_network(SMALL).state_dict()), card=ModelCard(name="random"))
     )
 
 

@@ -36,7 +36,7 @@ def test_warm_start_is_saved_with_the_model(tmp_path: Path, tiny_model: Model) -
     save(warm, tmp_path / "warm")
     again = Embedder.from_pretrained(tmp_path / "warm")
     assert again.card.start_state == "warm"
-    assert again.card.start_state_from == "the mean state after each of 3 sentences of text.txt"
+    assert again.card.start_state_source == "the mean state after each of 3 sentences of text.txt"
     np.testing.assert_array_equal(again.encode([["a", "b"]])[0], Embedder(warm).encode([["a", "b"]])[0])
 
 

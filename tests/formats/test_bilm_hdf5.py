@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
 from elmore.errors import CannotExpress, ElmoreError, FormatError
-from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
+from elmore.formats import Checkpoint, ModelCard, read_checkpoint, write_checkpoint
 from elmore.formats.card import ElmoSettings
 from elmore.formats.storage.container import FileContainer, OverlayContainer, folder, open_container
 from elmore.text.style import TokenizerConfig
@@ -124,7 +124,7 @@ def test_a_model_of_the_original_programs_is_read_whole(fixtures: Path, name: st
     if vocabulary.exists():
         files["vocab.txt"] = vocabulary
     checkpoint = read_checkpoint(FileContainer(files))
-    words = vocabulary if checkpoint.config.word_dim else None
+    words = vocabulary if checkpoint.config.word_embedding_dim else None
     assert_is_twin(checkpoint, read_published(place / options, place / weights, words))
     assert checkpoint.card.format == "hdf5"
 
@@ -309,9 +309,9 @@ def test_what_is_wrong_is_named(model_folder: Path, wrong: str) -> None:
 
 def test_what_the_options_cannot_say_is_not_written(tmp_path: Path) -> None:
     one_direction = read(save(tmp_path / "a", OPTIONS, published(bidirectional=False).weights))
-    assert one_direction.config.reads == "forward"
+    assert one_direction.config.directions == "forward"
     for reads in ("forward", "backward"):
-        unsayable = replace(one_direction, config=replace(one_direction.config, reads=reads))
+        unsayable = replace(one_direction, config=replace(one_direction.config, directions=reads))
         with pytest.raises(CannotExpress, match="cannot say: a single direction; write the format folder"):
             write_checkpoint(unsayable, tmp_path / "b", format="hdf5")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
@@ -396,9 +396,9 @@ def test_writing_replaces_a_model_but_nobody_elses_files(tmp_path: Path) -> None
         write_checkpoint(tiny_checkpoint(), tmp_path / "model", format="hdf5")
 
 
-CARD = Card(
+CARD = ModelCard(
     name="mine",
-    licence="CC0",
+    license="CC0",
     text=TokenizerConfig(tokenizer_version=2, language="el", lowercase=True),
     source="here",
     format="hdf5",
@@ -415,7 +415,7 @@ def test_write_keeps_the_card(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*have no place for")
 def test_write_removes_from_the_card_what_is_not_written(tmp_path: Path) -> None:
     start = {"h": np.zeros((2, 2, 16), np.float32), "c": np.zeros((2, 2, 48), np.float32)}
-    card = replace(CARD, start_state="warm", start_state_from="a text", elmo=ElmoSettings())
+    card = replace(CARD, start_state="warm", start_state_source="a text", elmo=ElmoSettings())
     write_checkpoint(replace(tiny_checkpoint(), card=card, start=start), tmp_path / "model", format="hdf5")
     assert read(tmp_path / "model").card == CARD
 

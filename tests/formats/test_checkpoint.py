@@ -12,7 +12,9 @@ from elmore.formats.arrays import quantize
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import random_tensors, tiny_checkpoint
 
-WORDS = ModelConfig(characters=None, n_words=3, word_dim=4, vector_dim=4, cell_dim=6, token_projection=False)
+WORDS = ModelConfig(
+    characters=None, vocab_size=3, word_embedding_dim=4, vector_dim=4, cell_dim=6, token_projection=False
+)
 
 
 def test_check_accepts_float32_and_int8() -> None:

@@ -11,9 +11,10 @@ from safetensors.numpy import load_file, save_file
 
 from elmore.config import CharacterConfig, Direction, ModelConfig, tensor_shapes
 from elmore.errors import CannotExpress, ElmoreError, FormatError
-from elmore.formats import Card, Checkpoint, read_checkpoint, write_checkpoint
+from elmore.formats import Checkpoint, ModelCard, read_checkpoint, write_checkpoint
 from elmore.formats.arrays import Floats, StoredArray
 from elmore.formats.storage.container import OverlayContainer, folder, open_container
+from elmore.model import Model
 from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
 from elmore.tiny_random import tiny_checkpoint
@@ -24,15 +25,15 @@ MARKS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]
 WORDS = ["<bos>", "<eos>", "<oov>", " blank ", "\u3000", "\r", "", "naïve", "!!!MAXTERMID", "twice", "twice", "𝄞", ""]
 CONFIG = ModelConfig(
     characters=CharacterConfig(alphabet="codepoints", n_characters=9, embedding_dim=2, filters=((1, 3), (2, 2))),
-    n_words=len(WORDS),
-    word_dim=3,
+    vocab_size=len(WORDS),
+    word_embedding_dim=3,
     vector_dim=4,
     cell_dim=6,
     cell_clip=0.1,
     projection_clip=None,
-    begin="<bos>",
-    end="<eos>",
-    unknown="<oov>",
+    bos_token="<bos>",
+    eos_token="<eos>",
+    unk_token="<oov>",
 )
 
 
@@ -50,11 +51,11 @@ def whole() -> Checkpoint:
         start={"h": draw(2, 2, 4), "c": draw(2, 2, 6)},
         softmax=lambda: {"weight": draw(7, 4), "bias": draw(7)},
         mixes={"mixes.0.scalars": draw(3), "mixes.0.gamma": np.array(1.5, np.float32)},
-        card=Card(
+        card=ModelCard(
             name="whole",
             description="Für alle Fälle, 東京 \ud800",
             start_state="warm",
-            start_state_from="a text",
+            start_state_source="a text",
             text=TokenizerConfig(tokenizer="whitespace", tokenizer_version=2, language="tr", lowercase=True),
             extra={"nested": {"numbers": [1, 2.5, None]}},
         ),
@@ -109,7 +110,7 @@ def test_a_bare_model_has_only_the_files_it_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_model_that_reads_one_way_reads_back_as_it_was(tmp_path: Path, direction: Direction) -> None:
     both = tiny_checkpoint()
-    config, tensors = replace(both.config, reads=direction), one_way_tensors(both.tensors, direction)
+    config, tensors = replace(both.config, directions=direction), one_way_tensors(both.tensors, direction)
     write_checkpoint(replace(both, config=config, tensors=tensors), tmp_path / "model")
     again = read(tmp_path / "model")
     assert again.config == config
@@ -190,8 +191,8 @@ def remove(name: str) -> Callable[[Path], None]:
 MODEL = CONFIG.to_dict()
 WRONG = {
     "a newer version": (
-        change_json("config.json", version=2),
-        r"config\.json: its version is 2, and this Elmore reads",
+        change_json("config.json", version=3),
+        r"config\.json: its version is 3, and this Elmore reads",
     ),
     "an unknown field": (change_json("config.json", colour=1), r"config\.json: unknown field colour"),
     "an unknown field of the model": (
@@ -208,7 +209,7 @@ WRONG = {
         r"model\.safetensors: has \d+ tensors, too few for the layers that config\.json tells of",
     ),
     "another size": (
-        change_json("config.json", model=MODEL | {"word_dim": 4}),
+        change_json("config.json", model=MODEL | {"word_embedding_dim": 4}),
         r"words\.table has shape \(13, 3\); the configuration needs \(13, 4\)",
     ),
     "no JSON": (lambda path: (path / "config.json").write_text("{") and None, r"config\.json: not JSON"),
@@ -269,6 +270,22 @@ WRONG = {
 def test_a_card_that_does_not_name_the_version_of_its_tokeniser_means_the_first(written: Path) -> None:
     change_json("card.json", text={"tokenizer": "moses"})(written)
     assert read(written).card.text.tokenizer_version == 1
+
+
+def test_folder_of_version_1_reads_former_field_names(written: Path) -> None:
+    original = read(written)
+    config = json.loads((written / "config.json").read_text())["model"]
+    card = json.loads((written / "card.json").read_text())
+    names = {"n_words": "vocab_size", "word_dim": "word_embedding_dim", "reads": "directions"}
+    names |= {"begin": "bos_token", "end": "eos_token", "unknown": "unk_token"}
+    former = config | {old: config.pop(new) for old, new in names.items()}
+    former["characters"]["n_highways"] = former["characters"].pop("num_highways")
+    (written / "config.json").write_text(json.dumps({"format": "elmore", "version": 1, "model": former}))
+    card |= {"licence": card.pop("license"), "start_state_from": card.pop("start_state_source")}
+    (written / "card.json").write_text(json.dumps(card))
+    again = read(written)
+    assert (again.config, again.card) == (original.config, original.card)
+    assert Model(again).fingerprint() == Model(original).fingerprint()
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -103,9 +103,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 CHARACTERS = ModelConfig(
-    characters=CharacterConfig(embedding_dim=1, filters=((1, 2), (2, 1)), n_highways=1), vector_dim=2, cell_dim=3
+    characters=CharacterConfig(embedding_dim=1, filters=((1, 2), (2, 1)), num_highways=1), vector_dim=2, cell_dim=3
 )
-WORDS = replace(CHARACTERS, characters=None, n_words=4, word_dim=2, token_projection=False)
+WORDS = replace(CHARACTERS, characters=None, vocab_size=4, word_embedding_dim=2, token_projection=False)
 
 
 def checkpoint(config: ModelConfig, **parts: Any) -> Checkpoint:

@@ -79,7 +79,7 @@ def test_what_is_absent_has_the_defaults_of_bilm_tf() -> None:
     absent = dict.fromkeys(["lstm.n_layers", "lstm.use_skip_connections", "char_cnn.n_highway"], ...)
     config = config_from_options(edited(absent))
     assert config.characters is not None
-    assert (config.lstm_layers, config.skip_connections, config.characters.n_highways) == (1, False, 0)
+    assert (config.lstm_layers, config.skip_connections, config.characters.num_highways) == (1, False, 0)
 
 
 def test_options_about_training_and_unknown_ones_are_passed_over() -> None:
@@ -95,9 +95,9 @@ def test_projections_are_there_where_sizes_differ() -> None:
 
 
 def test_without_char_cnn_the_model_reads_as_many_words_as_its_table_has() -> None:
-    config = config_from_options(edited({"char_cnn": ...}), n_words=7)
+    config = config_from_options(edited({"char_cnn": ...}), vocab_size=7)
     assert config.characters is None
-    assert (config.n_words, config.word_dim, config.token_projection) == (7, 512, False)
+    assert (config.vocab_size, config.word_embedding_dim, config.token_projection) == (7, 512, False)
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,20 @@ BASE = ModelConfig(characters=CHARACTERS, vector_dim=4, cell_dim=6)
     ("config", "what"),
     [
         (replace(BASE, characters=replace(CHARACTERS, alphabet="codepoints", n_characters=9)), "an alphabet of code"),
-        (replace(BASE, n_words=5, word_dim=3), "word vectors beside characters"),
+        (replace(BASE, vocab_size=5, word_embedding_dim=3), "word vectors beside characters"),
         (replace(BASE, vector_dim=8), "a projection of token vectors of the same size"),
         (replace(BASE, cell_dim=4), "a projection of cells of the same size"),
-        (replace(BASE, reads="forward"), "a single direction"),
-        (replace(BASE, reads="backward"), "a single direction"),
-        (replace(BASE, characters=None, n_words=5, word_dim=3), "word vectors of another size than token vectors"),
-        (replace(BASE, begin="<bos>", end="<eos>"), "the boundary words <bos> and <eos>"),
+        (replace(BASE, directions="forward"), "a single direction"),
+        (replace(BASE, directions="backward"), "a single direction"),
         (
-            replace(BASE, characters=None, n_words=5, word_dim=4, token_projection=False, unknown="<oov>"),
+            replace(BASE, characters=None, vocab_size=5, word_embedding_dim=3),
+            "word vectors of another size than token vectors",
+        ),
+        (replace(BASE, bos_token="<bos>", eos_token="<eos>"), "the boundary words <bos> and <eos>"),
+        (
+            replace(
+                BASE, characters=None, vocab_size=5, word_embedding_dim=4, token_projection=False, unk_token="<oov>"
+            ),
             "the unknown word <oov>",
         ),
     ],

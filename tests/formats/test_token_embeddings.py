@@ -53,7 +53,11 @@ def test_the_table_takes_the_place_of_the_encoder() -> None:
     changed = with_token_embeddings(checkpoint, vectors, WORDS)
     changed.check()
     assert changed.config.characters is None
-    assert (changed.config.n_words, changed.config.word_dim, changed.config.token_projection) == (5, 16, False)
+    assert (changed.config.vocab_size, changed.config.word_embedding_dim, changed.config.token_projection) == (
+        5,
+        16,
+        False,
+    )
     assert changed.tensors.keys() == tensor_shapes(changed.config).keys()
     assert np.array_equal(changed.tensors["words.table"], vectors)
     assert all(tensor is checkpoint.tensors[name] for name, tensor in changed.tensors.items() if "lstm" in name)

@@ -17,7 +17,7 @@ from elmore import Embedder, load
 from elmore.config import CharacterConfig, Direction, ModelConfig
 from elmore.engine.state import State
 from elmore.errors import CannotExpress, InputError, MissingExtra
-from elmore.formats import Card, Checkpoint
+from elmore.formats import Checkpoint, ModelCard
 from elmore.integrations.onnx import export_onnx
 from elmore.integrations.onnx.export import onnx_model
 from elmore.model import Model
@@ -139,7 +139,7 @@ def test_export_of_one_direction_equals_embedder(tiny_model: Model, direction: D
 def test_export_applies_clips_projections_and_skip_connections() -> None:
     """Without any one of them the layers change by far more than the tolerance."""
     config = ModelConfig(
-        characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (3, 4)), n_highways=1),
+        characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (3, 4)), num_highways=1),
         vector_dim=6,
         cell_dim=9,
         cell_clip=0.4,
@@ -148,7 +148,7 @@ def test_export_applies_clips_projections_and_skip_connections() -> None:
     tensors = random_tensors(config, seed=3, gain=1.5)
 
     def exported(**changes: Any) -> Array:
-        checkpoint = Checkpoint(config=replace(config, **changes), tensors=tensors, card=Card())
+        checkpoint = Checkpoint(config=replace(config, **changes), tensors=tensors, card=ModelCard())
         return Exported(onnx_model(Model(checkpoint))).layers(RAGGED)
 
     as_it_is = exported()
@@ -168,7 +168,7 @@ def test_export_of_elmore_en_equals_embedder() -> None:
     sentences = [embedder.tokenize(text).words for text in texts]
     exported = Exported(onnx_model(embedder.model))
     assert_equal(exported.layers(sentences), embedder.encode(sentences, layers="all"))
-    assert (exported.about["name"], exported.about["licence"]) == ("elmore-en", "CC-BY-SA-4.0")
+    assert (exported.about["name"], exported.about["license"]) == ("elmore-en", "CC-BY-SA-4.0")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from reference.strategies import batches, many_languages_models, models, patient
 from reference.twin import Model, Twin
 
 CONFIG = ModelConfig(
-    characters=CharacterConfig(embedding_dim=3, filters=((1, 4), (2, 5)), n_highways=1), vector_dim=3, cell_dim=5
+    characters=CharacterConfig(embedding_dim=3, filters=((1, 4), (2, 5)), num_highways=1), vector_dim=3, cell_dim=5
 )
 
 

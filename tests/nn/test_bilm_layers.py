@@ -17,7 +17,7 @@ from reference.strategies import batches, models, patiently
 from reference.twin import Model, Twin
 
 CONFIG = ModelConfig(
-    characters=CharacterConfig(embedding_dim=3, filters=((1, 4), (2, 5)), n_highways=1), vector_dim=3, cell_dim=5
+    characters=CharacterConfig(embedding_dim=3, filters=((1, 4), (2, 5)), num_highways=1), vector_dim=3, cell_dim=5
 )
 SENTENCES = [["Cats", "purr"], [], ["Dogs", "do", "not", "purr", "."]]
 
@@ -97,7 +97,7 @@ def test_layer_zero_is_there_without_any_lstm() -> None:
 
 
 def test_no_sentences_have_no_vectors() -> None:
-    for config in (CONFIG, replace(CONFIG, reads="forward"), replace(CONFIG, reads="backward")):
+    for config in (CONFIG, replace(CONFIG, directions="forward"), replace(CONFIG, directions="backward")):
         batch = WordBatch.of([], WordIndexer(config))
         layers, after = fresh_network(config)(batch.ids, batch.rows, StateTensors.zeros(config, 0))
         assert layers.stack().shape == (3, 0, 0, config.dim)

@@ -30,17 +30,27 @@ from elmore.nn.gpu_engine import GpuEngine, GpuTable, TorchSoftmax, pack_size
 from elmore.text.word_ids import WordIds
 from fresh_network import fresh_network
 
-CHARACTERS = CharacterConfig(embedding_dim=3, filters=((1, 4), (3, 5)), n_highways=1, max_characters=12)
+CHARACTERS = CharacterConfig(embedding_dim=3, filters=((1, 4), (3, 5)), num_highways=1, max_characters=12)
 WORDS = 40  # rows of the tables below
 CONFIGS = {
     "characters": ModelConfig(characters=CHARACTERS, vector_dim=3, cell_dim=5, cell_clip=0.4, projection_clip=0.3),
     "tanh": ModelConfig(characters=replace(CHARACTERS, activation="tanh"), vector_dim=3, cell_dim=5),
-    "words and characters": ModelConfig(characters=CHARACTERS, n_words=9, word_dim=4, vector_dim=3, cell_dim=5),
-    "words": ModelConfig(
-        characters=None, n_words=9, word_dim=3, token_projection=False, vector_dim=3, cell_dim=3, lstm_projection=False
+    "words and characters": ModelConfig(
+        characters=CHARACTERS, vocab_size=9, word_embedding_dim=4, vector_dim=3, cell_dim=5
     ),
-    "forward": ModelConfig(characters=CHARACTERS, vector_dim=3, cell_dim=5, reads="forward", skip_connections=False),
-    "backward": ModelConfig(characters=CHARACTERS, vector_dim=3, cell_dim=5, reads="backward", lstm_layers=3),
+    "words": ModelConfig(
+        characters=None,
+        vocab_size=9,
+        word_embedding_dim=3,
+        token_projection=False,
+        vector_dim=3,
+        cell_dim=3,
+        lstm_projection=False,
+    ),
+    "forward": ModelConfig(
+        characters=CHARACTERS, vector_dim=3, cell_dim=5, directions="forward", skip_connections=False
+    ),
+    "backward": ModelConfig(characters=CHARACTERS, vector_dim=3, cell_dim=5, directions="backward", lstm_layers=3),
 }
 
 
@@ -203,7 +213,7 @@ def test_device_rows_equal_packed_rows(lengths, rows):
 def ids_for(config: ModelConfig, count: int) -> WordIds:
     random = np.random.default_rng(5)
     characters = random.integers(0, 261, (count, 12)) if config.characters else None
-    return WordIds(characters, random.integers(0, config.n_words, count) if config.n_words else None)
+    return WordIds(characters, random.integers(0, config.vocab_size, count) if config.vocab_size else None)
 
 
 def test_encode_words_equals_numpy_engine(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_biases_are_zero_but_for_the_highway_gates_which_carry():
 
 
 def test_character_filters_are_uniform_for_relu_and_normal_for_tanh():
-    characters = CharacterConfig(embedding_dim=16, filters=((4, 300),), n_highways=0)
+    characters = CharacterConfig(embedding_dim=16, filters=((4, 300),), num_highways=0)
     name = "network.words.convolutions.0.weight"
     relu = initialized(replace(MODEL, characters=characters))[name]
     assert 0.0499 < relu.abs().max() <= 0.05
@@ -52,8 +52,8 @@ def test_character_filters_are_uniform_for_relu_and_normal_for_tanh():
 
 
 def test_tables_and_matrices_have_the_bounds_of_the_original():
-    characters = CharacterConfig(embedding_dim=16, filters=((1, 80),), n_highways=1)
-    config = replace(MODEL, characters=characters, vector_dim=32, cell_dim=64, n_words=500, word_dim=20)
+    characters = CharacterConfig(embedding_dim=16, filters=((1, 80),), num_highways=1)
+    config = replace(MODEL, characters=characters, vector_dim=32, cell_dim=64, vocab_size=500, word_embedding_dim=20)
     values = initialized(config)
     bounds = {
         "network.words.characters": 1.0,

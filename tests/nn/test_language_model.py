@@ -17,7 +17,7 @@ from elmore.nn.recurrence import run_by_autograd
 from elmore.nn.word_encoder import WordIdTensors
 
 TINY = ModelConfig(
-    characters=CharacterConfig(embedding_dim=3, filters=((1, 4), (2, 4)), max_characters=8, n_highways=1),
+    characters=CharacterConfig(embedding_dim=3, filters=((1, 4), (2, 4)), max_characters=8, num_highways=1),
     vector_dim=4,
     cell_dim=6,
     cell_clip=0.4,
@@ -29,7 +29,7 @@ class TestThreeUpdatesOfBilmTf:
     """Dropout 0, full softmax, Adagrad, clipping active, state carried: fixtures/training."""
 
     OPTIONS = ModelConfig(
-        characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (2, 8), (3, 8)), n_highways=2),
+        characters=CharacterConfig(embedding_dim=4, filters=((1, 4), (2, 8), (3, 8)), num_highways=2),
         vector_dim=8,
         cell_dim=16,
     )
@@ -139,7 +139,9 @@ def test_loss_and_every_gradient_equal_a_plain_reference_in_float64(sampled: boo
 
 def test_the_gradient_of_a_frequent_word_is_summed_in_float32_also_in_bfloat16() -> None:
     """Of its places each has a gradient in bfloat16; their sum is gathered where it is not rounded."""
-    config = ModelConfig(characters=None, n_words=2, word_dim=4, token_projection=False, vector_dim=4, cell_dim=6)
+    config = ModelConfig(
+        characters=None, vocab_size=2, word_embedding_dim=4, token_projection=False, vector_dim=4, cell_dim=6
+    )
     model = LanguageModel(config, classes=3)
     initialize(model, torch.Generator().manual_seed(3))
     places = (2, 3, 50)

@@ -19,9 +19,9 @@ from reference.strategies import models, patiently, words
 from reference.twin import Model, Twin
 
 BOTH = ModelConfig(
-    characters=CharacterConfig(embedding_dim=3, filters=((1, 2), (3, 4)), n_highways=2, max_characters=9),
-    n_words=4,
-    word_dim=5,
+    characters=CharacterConfig(embedding_dim=3, filters=((1, 2), (3, 4)), num_highways=2, max_characters=9),
+    vocab_size=4,
+    word_embedding_dim=5,
     vector_dim=6,
     cell_dim=7,
 )
@@ -58,7 +58,7 @@ def test_an_open_gate_lets_the_transformed_value_through_and_a_shut_one_the_valu
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_gradients_reach_every_part(activation: Activation) -> None:
     characters = CharacterConfig(
-        embedding_dim=3, filters=((1, 2), (3, 4)), activation=activation, n_highways=2, max_characters=9
+        embedding_dim=3, filters=((1, 2), (3, 4)), activation=activation, num_highways=2, max_characters=9
     )
     encoder = fresh_network(replace(BOTH, characters=characters)).words
     encoder(WORD_INDEXER.index(["cat", "dog", "Déjà", "<S>"])).square().sum().backward()

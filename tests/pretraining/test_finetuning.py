@@ -12,7 +12,7 @@ from elmore import Model, load
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
 from elmore.engine import open_engine
 from elmore.errors import InputError, InputWarning
-from elmore.formats import Card, Checkpoint
+from elmore.formats import Checkpoint, ModelCard
 from elmore.model import save
 from elmore.pretraining.events import Finished
 from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, with_word_table
@@ -63,11 +63,11 @@ def test_before_its_first_step_a_model_predicts_the_same_text_exactly_as_it_did(
     assert event.evaluation == trained.heldout
 
 
-def test_what_grows_out_of_a_model_keeps_its_licence(domain, trained, tmp_path):
+def test_what_grows_out_of_a_model_keeps_its_license(domain, trained, tmp_path):
     model = load(trained.model)
-    free = model.with_card(replace(model.card, licence="CC0"))
+    free = model.with_card(replace(model.card, license="CC0"))
     finished = list(small_run(domain, tmp_path / "run", recipe(), init=free))[-1]
-    assert (load(trained.model).card.licence, load(finished.model).card.licence) == ("", "CC0")
+    assert (load(trained.model).card.license, load(finished.model).card.license) == ("", "CC0")
 
 
 def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, tmp_path):
@@ -148,13 +148,13 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
         ),
         vector_dim=8,
         cell_dim=16,
-        begin="<bos>",
-        end="<eos>",
-        unknown="<oov>",
+        bos_token="<bos>",
+        eos_token="<eos>",
+        unk_token="<oov>",
     )
     tensors = {name: 0.1 * torch.randn(shape).numpy() for name, shape in tensor_shapes(config).items()}
     table = {letter: number for number, letter in enumerate(letters)}
-    init = Model(Checkpoint(config=config, tensors=tensors, character_vocabulary=table, card=Card(name="points")))
+    init = Model(Checkpoint(config=config, tensors=tensors, character_vocabulary=table, card=ModelCard(name="points")))
     *_, last = small_run(domain, tmp_path / "run", recipe(**{"training.frozen_steps": 2}), init=init)
     model = load(last.model)
     assert (model.config, model.checkpoint.character_vocabulary) == (config, table)

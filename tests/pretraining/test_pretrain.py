@@ -206,7 +206,7 @@ def test_it_stops_even_if_a_checkpoint_follows_every_step_left_out(corpus, recip
 def test_a_format_that_cannot_hold_the_model_is_refused_before_the_work(corpus, tmp_path):
     for direction in ("forward", "backward"):
         with pytest.raises(CannotExpress, match="a single direction"):
-            next(small_run(corpus, tmp_path / "run", small_recipe(**{"model.reads": direction}), hdf5=True))
+            next(small_run(corpus, tmp_path / "run", small_recipe(**{"model.directions": direction}), hdf5=True))
     assert not (tmp_path / "run").exists()
 
 
@@ -223,8 +223,8 @@ def test_epochs_are_counted_from_the_corpus(corpus, tmp_path):
 # Measured once; the frequencies of the words alone give 19.06, and a throw of dice 26.
 PERPLEXITIES = [
     ({}, 8.57),
-    ({"model.reads": "forward"}, 14.29),
-    ({"model.reads": "backward"}, 11.28),
+    ({"model.directions": "forward"}, 14.29),
+    ({"model.directions": "backward"}, 11.28),
     ({"model.lstm_layers": 1}, 7.51),
     ({"model.skip_connections": "false"}, 19.21),
     ({"model.cell_clip": "false"}, 8.57),

@@ -177,7 +177,7 @@ def test_every_ablation_learns_as_much_as_it_did(name):
 @pytest.mark.parametrize("negatives", [0, 6])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_direction_alone_has_the_loss_it_has_beside_the_other(direction, negatives):
-    training, config = replace(TRAINING, negatives=negatives), replace(MODEL, reads=direction)
+    training, config = replace(TRAINING, negatives=negatives), replace(MODEL, directions=direction)
     both, alone = small_stepper(training), small_stepper(training, config=config)
     alone.model.load_state_dict(one_way_tensors(both.model.state_dict(), direction))
     # At a rate of zero, so that the second window is read by the same weights, from the state that the first one left.

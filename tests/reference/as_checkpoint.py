@@ -43,8 +43,13 @@ def translated(
 def _published_words(model: PublishedModel) -> tuple[dict[str, Any], dict[str, Array]]:
     weights, cnn = model.weights, model.options.get("char_cnn")
     if cnn is None:
-        n_words, word_dim = weights["embedding"].shape
-        fields = {"characters": None, "n_words": n_words, "word_dim": word_dim, "token_projection": False}
+        vocab_size, word_embedding_dim = weights["embedding"].shape
+        fields = {
+            "characters": None,
+            "vocab_size": vocab_size,
+            "word_embedding_dim": word_embedding_dim,
+            "token_projection": False,
+        }
         return fields, {"words.table": weights["embedding"]}
     tensors = {"words.characters": weights["char_embed"]}
     for i in range(len(cnn["filters"])):
@@ -58,18 +63,18 @@ def _published_words(model: PublishedModel) -> tuple[dict[str, Any], dict[str, A
         tensors["words.projection.weight"] = weights["CNN_proj/W_proj"].T
         tensors["words.projection.bias"] = weights["CNN_proj/b_proj"]
     characters = CharacterConfig(
-        embedding_dim=cnn["embedding"]["dim"], n_highways=cnn.get("n_highway", 0), **_shared_fields(cnn)
+        embedding_dim=cnn["embedding"]["dim"], num_highways=cnn.get("n_highway", 0), **_shared_fields(cnn)
     )
     return {"characters": characters, "token_projection": projected}, tensors
 
 
 def _many_languages_words(model: ManyLanguagesModel) -> tuple[dict[str, Any], dict[str, Array]]:
     theirs, config = model.token_embedder, model.config["token_embedder"]
-    fields: dict[str, Any] = {"characters": None, "begin": "<bos>", "end": "<eos>", "unknown": "<oov>"}
+    fields: dict[str, Any] = {"characters": None, "bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<oov>"}
     tensors = {f"words.{name}": theirs[name] for name in theirs if name.startswith(("convolutions.", "projection."))}
     if config["word_dim"]:
         tensors["words.table"] = theirs["word_emb_layer.embedding.weight"]
-        fields |= {"n_words": len(tensors["words.table"]), "word_dim": config["word_dim"]}
+        fields |= {"vocab_size": len(tensors["words.table"]), "word_embedding_dim": config["word_dim"]}
     if config["char_dim"]:
         tensors["words.characters"] = theirs["char_emb_layer.embedding.weight"]
         for k in range(config["n_highway"]):
@@ -82,7 +87,7 @@ def _many_languages_words(model: ManyLanguagesModel) -> tuple[dict[str, Any], di
             alphabet="codepoints",
             n_characters=len(tensors["words.characters"]),
             embedding_dim=config["char_dim"],
-            n_highways=config["n_highway"],
+            num_highways=config["n_highway"],
             **_shared_fields(config),
         )
     return fields, tensors
@@ -104,7 +109,7 @@ def _lstm_fields(network: Network) -> dict[str, Any]:
         "lstm_layers": len(network.directions[0]),
         "lstm_projection": cell.projection is not None,
         "skip_connections": network.skip_connections,
-        "reads": "both" if len(network.directions) == 2 else "forward",
+        "directions": "both" if len(network.directions) == 2 else "forward",
         "cell_clip": cell.cell_clip,
         "projection_clip": cell.projection_clip,
         "forget_bias": cell.forget_bias,

@@ -51,7 +51,7 @@ class PlainReader:
     def __init__(self, network: Network, model: Model) -> None:
         assert model.softmax is not None
         assert model.vocabulary is not None
-        self.network, self.vocabulary, self.unknown = network, model.vocabulary, model.config.unknown
+        self.network, self.vocabulary, self.unknown = network, model.vocabulary, model.config.unk_token
         arrays = model.softmax()
         self.weight, self.bias = (np.asarray(arrays[part], dtype=np.float64) for part in ("weight", "bias"))
 

@@ -89,7 +89,7 @@ def test_softmax_reads_the_classifier_of_elmoformanylangs(fixtures: Path, tmp_pa
         if file.name != "encoder_cuda_storage.pkl":
             (tmp_path / file.name).write_bytes(file.read_bytes())
     config = load(source).config
-    words, size = config.n_words, config.vector_dim
+    words, size = config.vocab_size, config.vector_dim
     stored = {"column_emb.weight": torch.randn(words, size), "column_bias.weight": torch.randn(words, 1)}
     torch.save(stored | {"oov_column": torch.randn(size, 1)}, tmp_path / "classifier.pkl")
     softmax = softmax_of(load(tmp_path))

@@ -41,7 +41,7 @@ def shipped(run, tmp_path, monkeypatch) -> Path:
     write_task_model(in_half_precision(read_task_model(run)), tmp_path / "task_models")
     (tmp_path / "task_models").rename(tmp_path / "pos")
     (tmp_path / "task_models").mkdir()
-    (tmp_path / "task_models" / "LICENCE.md").write_text("free")
+    (tmp_path / "task_models" / "LICENSE.md").write_text("free")
     return (tmp_path / "pos").rename(tmp_path / "task_models" / "pos")
 
 
@@ -139,11 +139,11 @@ def test_numbers_that_float16_cannot_hold_are_refused(run):
         in_half_precision(replace(stored, tensors={**stored.tensors, name: tensor + 1e6}))
 
 
-def test_a_card_says_data_and_licence(run, tmp_path):
+def test_a_card_says_data_and_license(run, tmp_path):
     stored = read_task_model(run)
-    card = replace(stored.card, licence="CC BY-SA 4.0", data="Four sentences, by nobody.")
+    card = replace(stored.card, license="CC BY-SA 4.0", data="Four sentences, by nobody.")
     write_task_model(replace(stored, card=card), tmp_path / "model")
-    assert json.loads((tmp_path / "model" / "task.json").read_text())["licence"] == "CC BY-SA 4.0"
+    assert json.loads((tmp_path / "model" / "task.json").read_text())["license"] == "CC BY-SA 4.0"
     assert load(tmp_path / "model", device="cpu").card.data == "Four sentences, by nobody."
 
 

@@ -38,9 +38,9 @@ def test_it_is_small_and_brings_no_bilm(folder):
     assert sorted(path.name for path in folder.iterdir()) == ["model.safetensors", "task.json", "words.txt"]
 
 
-def test_its_card_says_data_licence_scores_and_command(folder):
+def test_its_card_says_data_license_scores_and_command(folder):
     card = read_task_model(folder).card
-    assert card.licence == "CC BY-SA 4.0"
+    assert card.license == "CC BY-SA 4.0"
     assert "UD English-EWT" in card.data
     assert card.scores["test accuracy"] >= 96
     assert card.training["command"].startswith("elmore train pos --train en_ewt-ud-train.conllu")
@@ -82,14 +82,14 @@ def test_it_is_as_good_as_its_card_says(folder, tagger, shared):
     assert score.value == pytest.approx(read_task_model(folder).card.scores["test accuracy"], abs=0.02)
 
 
-def test_all_that_lies_there_goes_into_the_package_and_has_a_licence():
+def test_all_that_lies_there_goes_into_the_package_and_has_a_license():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["elmore"]
     files = [path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "task_models").rglob("*") if path.is_file()]
     assert [file for file in files if not any(fnmatch.fnmatch(file, pattern) for pattern in patterns)] == []
-    assert "src/elmore/task_models/LICENCE.md" in project["project"]["license-files"]
-    licence = (PACKAGE / "task_models" / "LICENCE.md").read_text()
-    assert [name for name in shipped_names() if f"`{name}`" not in licence] == []
+    assert "src/elmore/task_models/LICENSE.md" in project["project"]["license-files"]
+    terms = (PACKAGE / "task_models" / "LICENSE.md").read_text()
+    assert [name for name in shipped_names() if f"`{name}`" not in terms] == []
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_what_is_shipped_is_a_tagger_with_a_full_card(ship, data, tmp_path, monk
     assert (told["test"]["value"], told["test_tags_changed_by_float16"]) == (100, 0)
     assert json.loads(json.dumps(told)) is not None
     card = read_task_model(output).card
-    assert (card.licence, card.scores) == ("CC BY-SA 4.0", {"dev accuracy": 100.0, "test accuracy": 100.0})
+    assert (card.license, card.scores) == ("CC BY-SA 4.0", {"dev accuracy": 100.0, "test accuracy": 100.0})
     # Whoever trains it again needs the files by their names, and nobody's folders.
     assert card.training["command"].startswith(
         "elmore train pos --train en_ewt-ud-train.conllu.xz --dev en_ewt-ud-dev.conllu.xz --task.hidden '[12]' "

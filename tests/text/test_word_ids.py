@@ -129,14 +129,14 @@ class TestCodepointAlphabet:
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "cat", "antidisestablish"])
 WORDS_ONLY = ModelConfig(
-    characters=None, n_words=5, word_dim=4, token_projection=False, vector_dim=4, cell_dim=8, lstm_layers=1
+    characters=None, vocab_size=5, word_embedding_dim=4, token_projection=False, vector_dim=4, cell_dim=8, lstm_layers=1
 )
 MANY_LANGUAGES = replace(
     SMALL,
     characters=CharacterConfig(alphabet="codepoints", n_characters=len(CODEPOINTS), max_characters=18),
-    n_words=5,
-    word_dim=4,
-    unknown="<UNK>",
+    vocab_size=5,
+    word_embedding_dim=4,
+    unk_token="<UNK>",
 )
 
 

@@ -88,7 +88,7 @@ style_options = options_record(
     type=FILE,
     metavar="FILE",
     panel=CARD,
-    help="A TOML file: name, description, licence, and more.",
+    help="A TOML file: name, description, license, and more.",
 )
 @force_option
 @device_option

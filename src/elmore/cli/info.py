@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: bool) -> None:
     """Tell what a model is: sizes, format, checksum, tokeniser, where it came from.
 
-    Of a task model: its labels, scores, data and licence, and which biLM it needs.
+    Of a task model: its labels, scores, data and license, and which biLM it needs.
     """
     if system:
         facts = _system_facts()
@@ -74,11 +74,11 @@ def _model_facts(model: "Model") -> dict[str, str]:
     mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
     version = f" version {card.text.tokenizer_version}" if card.text.tokenizer == "moses" else ""
     changes = [name for name, is_so in (("lower case", card.text.lowercase), ("escaped", card.text.escape)) if is_so]
-    directions = f"two directions of {config.vector_dim}" if config.num_directions == 2 else f"{config.reads} only"
+    directions = f"two directions of {config.vector_dim}" if config.num_directions == 2 else f"{config.directions} only"
     return {
         "name": card.name,
         "description": card.description,
-        "licence": card.licence or "not stated",
+        "license": card.license or "not stated",
         "source": card.source,
         "format": card.format,
         "parameters": f"{config.num_parameters:,}",
@@ -90,7 +90,7 @@ def _model_facts(model: "Model") -> dict[str, str]:
         "softmax": "kept" if model.softmax is not None else "",
         "mixes": f"{mixes}, learnt for a task" if mixes else "",
         "tokenizer": ", ".join([f"{card.text.tokenizer}{version}", card.text.language, *changes]),
-        "start state": f"warm: {card.start_state_from}" if card.start_state == "warm" else "zeros",
+        "start state": f"warm: {card.start_state_source}" if card.start_state == "warm" else "zeros",
         "sha256": model.fingerprint(),
     }
 
@@ -101,10 +101,10 @@ def _what_it_reads(config: "ModelConfig") -> str:
         filters = ", ".join(f"{number} x {width}" for width, number in characters.filters)
         reads.append(
             f"{characters.alphabet}, up to {characters.max_characters - 2} a word; filters (number x width) {filters}; "
-            f"{pluralize(characters.n_highways, 'highway')}"
+            f"{pluralize(characters.num_highways, 'highway')}"
         )
-    if config.word_dim:
-        reads.append(f"a table of {config.n_words:,} words")
+    if config.word_embedding_dim:
+        reads.append(f"a table of {config.vocab_size:,} words")
     return " and ".join(reversed(reads))
 
 

@@ -21,7 +21,7 @@ def task_model_facts(stored: "StoredTaskModel") -> dict[str, str]:
     described = described_task(card)
     return {
         "task": f"{card.task}: {described.task.summary}",
-        "licence": card.licence or "not stated",
+        "license": card.license or "not stated",
         "data": card.data,
         **{name.replace("_", " "): _labels_in_words(labels) for name, labels in card.labels.items()},
         "scores": ", ".join(f"{name} {value:.2f}" for name, value in card.scores.items() if _is_whole_score(name)),

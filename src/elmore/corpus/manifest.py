@@ -1,6 +1,5 @@
 """What a prepared corpus says of itself, in manifest.json."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,10 +7,12 @@ from typing import Any
 
 from elmore.errors import FormatError, NotFound, error_context
 from elmore.fields import read_fields
+from elmore.files.json_files import check_format, parse_json
 from elmore.text.style import TokenizerConfig
 
 FORMAT, VERSION = "elmore-corpus", 1
 MANIFEST = "manifest.json"
+_REMEDY = "prepare the corpus again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +62,6 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         raise NotFound(f"{folder}: holds no {MANIFEST}, so it is no prepared corpus; make one with: elmore prepare")
     with error_context(path):
-        try:
-            values = json.loads(path.read_bytes())
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise FormatError(f"is not JSON ({error}); prepare the corpus again") from None
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise FormatError(f"is not the manifest of a corpus; it would say {FORMAT!r} as its format")
-        if values.get("version") != VERSION:
-            raise FormatError(
-                f"has version {values.get('version')!r} of the format, and this program reads {VERSION}; "
-                "prepare the corpus again"
-            )
+        values = parse_json(path.read_bytes(), remedy=_REMEDY)
+        check_format(values, FORMAT, versions=[VERSION], remedy=_REMEDY)
         return read_fields(Manifest, values, error=FormatError)

@@ -275,7 +275,7 @@ class EmbedJob:
             "token_style": self.token_style,
             "model": card.name or Path(card.source).name,
             "model_sha256": embedder.fingerprint(),
-            "start_state": card.start_state_from or card.start_state,
+            "start_state": card.start_state_source or card.start_state,
             "carried_rows": self.encoding.carried_rows,
             "layers": choice.name,
             "compute": embedder.compute,

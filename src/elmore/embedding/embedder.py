@@ -29,7 +29,7 @@ from elmore.engine.open_engine import open_engine, resolve_device
 from elmore.engine.word_store import WordStore
 from elmore.errors import InputError, requires_torch
 from elmore.fields import check_value
-from elmore.formats import Card
+from elmore.formats import ModelCard
 from elmore.model import Model, load, save
 from elmore.progress import progress_bar
 from elmore.text.brackets import parse_brackets
@@ -109,7 +109,7 @@ class Embedder:
             "layers": f"{self.num_layers} of {self.dim}",
             "parameters": f"{config.num_parameters:,}",
             "device": self.device,
-            "sentences start from": card.start_state_from or card.start_state,
+            "sentences start from": card.start_state_source or card.start_state,
         }
         return html_table(f"Embedder {card.name or card.source}", about)
 
@@ -169,7 +169,7 @@ class Embedder:
         save(self.model, path, force=force)
 
     @property
-    def card(self) -> Card:
+    def card(self) -> ModelCard:
         """Name, license, source and text style of the model."""
         return self._model.card
 

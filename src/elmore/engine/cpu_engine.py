@@ -133,7 +133,9 @@ class CpuEngine(ABC):
 
     def _check_ids(self, ids: WordIds) -> None:
         characters = self.config.characters
-        if (ids.character_ids is None) != (characters is None) or (ids.word_ids is None) != (not self.config.word_dim):
+        if (ids.character_ids is None) != (characters is None) or (ids.word_ids is None) != (
+            not self.config.word_embedding_dim
+        ):
             raise InputError("the word ids are those of another model: characters or word numbers are missing")
         counts = {len(part) for part in ids if part is not None}
         if len(counts) > 1:
@@ -150,7 +152,7 @@ class CpuEngine(ABC):
                 )
         if ids.word_ids is not None:
             check_array("word_ids", ids.word_ids, (None,), np.int64)
-            check_indices("word_ids", ids.word_ids, self.config.n_words)
+            check_indices("word_ids", ids.word_ids, self.config.vocab_size)
 
 
 class NumpyTable:

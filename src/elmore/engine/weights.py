@@ -86,7 +86,7 @@ def word_weights(checkpoint: Checkpoint) -> WordWeights:
     characters = None
     if config.characters is not None:
         convolutions = [f"words.convolutions.{i}" for i in range(len(config.characters.filters))]
-        highways = [f"words.highways.{k}" for k in range(config.characters.n_highways)]
+        highways = [f"words.highways.{k}" for k in range(config.characters.num_highways)]
         characters = CharacterWeights(
             as_float(tensors["words.characters"]),
             [(as_float(tensors[f"{name}.weight"]), as_float(tensors[f"{name}.bias"])) for name in convolutions],

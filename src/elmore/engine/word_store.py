@@ -63,10 +63,10 @@ class WordStore:
                 self._words = _Words(self._engine.new_table())
             known = self._words
             # The boundary words come first, so that every table contains them.
-            numbers = known.find([config.begin, config.end, *words])
+            numbers = known.find([config.bos_token, config.eos_token, *words])
         missing = np.flatnonzero(numbers < 0)
         if len(missing):
-            wanted = [config.begin, config.end, *words]
+            wanted = [config.bos_token, config.eos_token, *words]
             self._encode({wanted[place] for place in missing}, known)
             with self._lock:
                 numbers[missing] = known.find([wanted[place] for place in missing])

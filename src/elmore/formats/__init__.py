@@ -12,16 +12,16 @@ from pathlib import Path
 from elmore.display import join_names
 from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.arrays import Int8Array, StoredArray
-from elmore.formats.card import Card
+from elmore.formats.card import ModelCard
 from elmore.formats.checkpoint import Checkpoint, Format
 from elmore.formats.elmore_folder import FOLDER, FOLDER_INT8
 from elmore.formats.storage.container import Container
 
 __all__ = [
-    "Card",
     "Checkpoint",
     "Format",
     "Int8Array",
+    "ModelCard",
     "StoredArray",
     "all_formats",
     "read_checkpoint",

@@ -20,11 +20,10 @@ from elmore.display import join_names
 from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_tensor
 from elmore.formats.arrays import Floats
-from elmore.formats.card import Card
+from elmore.formats.card import ModelCard
 from elmore.formats.checkpoint import Checkpoint, Format
 from elmore.formats.options_json import config_from_options
-from elmore.formats.storage.container import Container
-from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.container import Container, read_json
 from elmore.formats.storage.torch_files import Array, load_tensors
 
 _STATE_DICTS = ("weights.th", "best.th")
@@ -63,7 +62,7 @@ def read(container: Container) -> Checkpoint:
         config=config,
         tensors=tensors,
         mixes=mixes or None,
-        card=Card(extra=extra),
+        card=ModelCard(extra=extra),
     )
 
 
@@ -144,7 +143,7 @@ def _infer_config(stored: Mapping[str, Array], prefix: str) -> ModelConfig:
                 n_characters=rows - 1,  # without the row of zeros for padding
                 embedding_dim=embedding_dim,
                 filters=tuple(filters),
-                n_highways=_count(stored, f"{words}_highways._layers.", ".weight"),
+                num_highways=_count(stored, f"{words}_highways._layers.", ".weight"),
             ),
             vector_dim=vector_dim,
             cell_dim=cell_dim,
@@ -201,7 +200,7 @@ def word_encoder_tensors(stored: Mapping[str, Array], prefix: str, config: Model
         **convolutions(stored, f"{prefix}char_conv_", characters),
         **highways(stored, f"{prefix}_highways._layers.", characters),
         "words.projection.weight": take_tensor(
-            stored, f"{prefix}_projection.weight", config.vector_dim, config.token_features
+            stored, f"{prefix}_projection.weight", config.vector_dim, config.word_feature_dim
         ),
         "words.projection.bias": take_tensor(stored, f"{prefix}_projection.bias", config.vector_dim),
     }

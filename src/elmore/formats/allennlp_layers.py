@@ -47,8 +47,8 @@ def convolutions(tensors: Mapping[str, Array], prefix: str, config: CharacterCon
 def highways(tensors: Mapping[str, Array], prefix: str, config: CharacterConfig) -> dict[str, Floats]:
     """The highways, stored under `prefix` and their number."""
     ours = {}
-    features = config.features
-    for k in range(config.n_highways):
+    features = config.num_filters
+    for k in range(config.num_highways):
         weight = take_tensor(tensors, f"{prefix}{k}.weight", 2 * features, features)
         bias = take_tensor(tensors, f"{prefix}{k}.bias", 2 * features)
         ours[f"words.highways.{k}.transform.weight"] = weight[:features].copy()

@@ -26,8 +26,8 @@ def config_of_arrays(options: Mapping[str, Any], shapes: Mapping[str, Shape]) ->
     """The shape of a model: what its options say, and what only the arrays it has can tell."""
     return config_from_options(
         options,
-        reads="forward" if any(name.startswith("rnn/") for name in shapes) else "both",
-        n_words=shapes["embedding"][0] if shapes.get("embedding") else 0,
+        directions="forward" if any(name.startswith("rnn/") for name in shapes) else "both",
+        vocab_size=shapes["embedding"][0] if shapes.get("embedding") else 0,
         # Where sizes agree bilm-tf has no projection, but AllenNLP always has one.
         token_projection=True if "CNN_proj/W_proj" in shapes else None,
         lstm_projection=True if any(name.endswith(("/W_P_0", "/projection/kernel")) for name in shapes) else None,
@@ -64,7 +64,7 @@ def tensors_from_arrays(
         for i in range(len(config.characters.filters)):
             ours[f"words.convolutions.{i}.weight"] = array(f"CNN/W_cnn_{i}", axes=(0, 3, 2, 1))[0]
             ours[f"words.convolutions.{i}.bias"] = array(f"CNN/b_cnn_{i}")
-        for k in range(config.characters.n_highways):
+        for k in range(config.characters.num_highways):
             for part, stored in _HIGHWAY.items():
                 ours[f"words.highways.{k}.{part}.weight"] = array(f"CNN_high_{k}/W_{stored}", axes=(1, 0))
                 ours[f"words.highways.{k}.{part}.bias"] = array(f"CNN_high_{k}/b_{stored}")
@@ -113,7 +113,7 @@ def arrays_from_tensors(config: ModelConfig, tensors: Mapping[str, Floats]) -> I
         for i in range(len(config.characters.filters)):
             yield f"CNN/W_cnn_{i}", tensors[f"words.convolutions.{i}.weight"].transpose(2, 1, 0)[None]
             yield f"CNN/b_cnn_{i}", tensors[f"words.convolutions.{i}.bias"]
-        for k in range(config.characters.n_highways):
+        for k in range(config.characters.num_highways):
             for part, stored in _HIGHWAY.items():
                 yield f"CNN_high_{k}/W_{stored}", tensors[f"words.highways.{k}.{part}.weight"].T
                 yield f"CNN_high_{k}/b_{stored}", tensors[f"words.highways.{k}.{part}.bias"]
@@ -165,11 +165,11 @@ def _needed(config: ModelConfig, names: Collection[str]) -> Iterator[tuple[str, 
     """Every array of a model, and its axes."""
     p = _Axis(config.vector_dim, f"lstm.projection_dim {config.vector_dim}")
     if config.characters is None:
-        yield "embedding", (_Axis(config.n_words, "no char_cnn"), p)
+        yield "embedding", (_Axis(config.vocab_size, "no char_cnn"), p)
     else:
         yield from _needed_for_characters(config.characters)
     if config.token_projection:
-        f = _Axis(config.token_features, f"char_cnn.filters that number {config.token_features}")
+        f = _Axis(config.word_feature_dim, f"char_cnn.filters that number {config.word_feature_dim}")
         yield from (("CNN_proj/W_proj", (f, p)), ("CNN_proj/b_proj", (p,)))
     inputs = _Axis(2 * p.length, p.option)
     d = _Axis(config.cell_dim, f"lstm.dim {config.cell_dim}")
@@ -189,8 +189,8 @@ def _needed_for_characters(config: CharacterConfig) -> Iterator[tuple[str, tuple
         option = f"[{width}, {number}] in char_cnn.filters"
         w, n = _Axis(width, option), _Axis(number, option)
         yield from ((f"CNN/W_cnn_{i}", (_Axis(1, option), w, c, n)), (f"CNN/b_cnn_{i}", (n,)))
-    f = _Axis(config.features, f"char_cnn.filters that number {config.features}")
-    for k in range(config.n_highways):
+    f = _Axis(config.num_filters, f"char_cnn.filters that number {config.num_filters}")
+    for k in range(config.num_highways):
         for part in _HIGHWAY.values():
             yield from ((f"CNN_high_{k}/W_{part}", (f, f)), (f"CNN_high_{k}/b_{part}", (f,)))
 

@@ -18,13 +18,13 @@ from typing import Any
 from elmore.display import join_names
 from elmore.errors import FormatError, error_context
 from elmore.files.atomic_files import atomic_write_folder
+from elmore.files.json_files import write_json
 from elmore.formats.bilm_arrays import arrays_from_tensors, check_arrays, config_of_arrays, tensors_from_arrays
-from elmore.formats.card import Card, read_card
+from elmore.formats.card import ModelCard, read_card
 from elmore.formats.checkpoint import Checkpoint, Format
 from elmore.formats.options_json import options_from_config
-from elmore.formats.storage.container import Container, explain_read_errors
+from elmore.formats.storage.container import Container, explain_read_errors, read_json
 from elmore.formats.storage.hdf5_arrays import list_arrays
-from elmore.formats.storage.json_files import read_json, write_json
 from elmore.formats.storage.vocabulary_files import find_vocabulary, vocabulary_content
 
 _CARD = "elmore_card.json"
@@ -52,7 +52,7 @@ def read(container: Container) -> Checkpoint:
     return Checkpoint(
         config=config,
         tensors=tensors,
-        vocabulary=find_vocabulary(container, needed=config.word_dim > 0),
+        vocabulary=find_vocabulary(container, needed=config.word_embedding_dim > 0),
         card=_read_card(container),
     )
 
@@ -64,7 +64,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
     words = vocabulary_content(checkpoint.vocabulary) if checkpoint.vocabulary is not None else None
     # The card must not describe the start state and the mixes, which are not written. An empty format becomes hdf5
     # when the pair is read: the format of the source may have had a softmax.
-    card = replace(checkpoint.card, format="", start_state="zeros", start_state_from="", elmo=None)
+    card = replace(checkpoint.card, format="", start_state="zeros", start_state_source="", elmo=None)
     with atomic_write_folder(path, replaces=("options.json", "weights.hdf5", "vocab.txt", _CARD)) as folder:
         write_json(options, folder / "options.json")
         write_json(card.to_dict(), folder / _CARD)
@@ -106,9 +106,9 @@ def _only(container: Container, patterns: tuple[str, ...]) -> str:
     return found[0]
 
 
-def _read_card(container: Container) -> Card:
+def _read_card(container: Container) -> ModelCard:
     if _CARD not in container.names():
-        return Card(extra=_catalogue_entry(container))
+        return ModelCard(extra=_catalogue_entry(container))
     card = read_card(container, _CARD)
     if card.start_state != "zeros":
         raise FormatError(f"{_CARD}: start_state is {card.start_state!r}, and this format holds no start state")

@@ -1,17 +1,16 @@
 """The card of a model: the facts about it that are not in its arrays.
 
-A model's maker states some of them in a TOML file, for `--card`:
+The publisher of a model states some of them in a TOML file, for `--card`:
 
-name = "mine"
-description = "Trained on the letters of one family."
-licence = "CC BY 4.0"
+    name = "mine"
+    description = "Trained on the letters of one family."
+    license = "CC BY 4.0"
 
-[letters]                  # any other facts, in tables
-years = [1790, 1840]
+    [letters]                  # any other facts, in tables
+    years = [1790, 1840]
 """
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,8 +20,9 @@ from elmore.config import Normalization
 from elmore.display import join_names
 from elmore.errors import FormatError, InputError, NotFound, error_context
 from elmore.fields import check_fields, checked_field, read_fields
-from elmore.formats.storage.container import Container
-from elmore.formats.storage.json_files import read_json
+from elmore.files.json_files import parse_toml
+from elmore.files.os_errors import reading
+from elmore.formats.storage.container import Container, read_json
 from elmore.text.style import TokenizerConfig
 
 
@@ -52,17 +52,17 @@ class ElmoSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class ModelCard:
     """The facts about a model that are not in its arrays."""
 
     name: str = ""
     description: str = ""
-    licence: str = ""
+    license: str = checked_field("", former_name="licence")
     source: str = ""  # the path or address from which it was first read
-    format: str = ""  # the format it had there
+    format: str = ""  # its format at the source
     text: TokenizerConfig = TokenizerConfig()
-    start_state: Literal["zeros", "warm"] = "zeros"  # warm: the stored state; start_state_from says how it was made
-    start_state_from: str = ""
+    start_state: Literal["zeros", "warm"] = "zeros"  # warm: the stored state
+    start_state_source: str = checked_field("", former_name="start_state_from")  # the text of a warm state
     elmo: ElmoSettings | None = None  # of a saved `Elmo`
     extra: Mapping[str, Any] = field(default_factory=dict)  # facts from the source, unchanged
 
@@ -71,57 +71,54 @@ class Card:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def read_card(container: Container, name: str) -> Card:
+def read_card(container: Container, name: str) -> ModelCard:
     """Read a card from its JSON file; FormatError if it has unknown fields or wrong values."""
     values = read_json(container, name)
     with error_context(name):
-        return read_fields(Card, values, error=FormatError)
+        return read_fields(ModelCard, values, error=FormatError)
 
 
-_MAKER_FIELDS = ("name", "description", "licence")
-_ELSEWHERE = {
-    "license": "the field is spelt licence",
-    "training": "that is what the training itself wrote into the card",
-    "text": "--tokenizer, --language, --lowercase and --escape say how the model wants its text",
-    "language": "give it as --language",
-    "tokenizer": "give it as --tokenizer",
+_PUBLISHER_FIELDS = ("name", "description", "license")
+_FIELDS_ELSEWHERE = {
+    "training": "elmore pretrain writes it into the card",
+    "text": "use --tokenizer, --language, --lowercase and --escape",
+    "language": "use --language",
+    "tokenizer": "use --tokenizer",
 }
 
 
 def read_card_file(path: str | Path) -> dict[str, Any]:
-    """Read a maker's TOML file; InputError if a card cannot hold its content."""
-    try:
+    """Read a publisher's TOML file; InputError if a card cannot contain it."""
+    with reading(path, error=NotFound):
         stored = Path(path).read_bytes()
-    except OSError as error:
-        raise NotFound(f"{path}: {error.strerror}") from None
     with error_context(path):
+        content = parse_toml(stored)
         try:
-            content = tomllib.loads(stored.decode())
             json.dumps(content, allow_nan=False)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"not TOML: {error}") from None
         except (TypeError, ValueError):
-            raise InputError("dates, times, inf and nan must stand in quotes, for a card is JSON") from None
-        if misplaced := sorted(content.keys() & _ELSEWHERE.keys()):
-            raise InputError(f"{misplaced[0]} cannot be said here; {_ELSEWHERE[misplaced[0]]}")
-        loose = [name for name, value in content.items() if name not in _MAKER_FIELDS and not _is_table(value)]
-        if loose:
+            raise InputError("put dates, times, inf and nan in quotes: a card is JSON") from None
+        if misplaced := sorted(content.keys() & _FIELDS_ELSEWHERE.keys()):
+            raise InputError(f"{misplaced[0]} is not a field of a card file; {_FIELDS_ELSEWHERE[misplaced[0]]}")
+        if "licence" in content and "license" not in content:
+            content["license"] = content.pop("licence")  # the former name
+        facts = {name: content[name] for name in _PUBLISHER_FIELDS if name in content}
+        if unknown := [name for name in content.keys() - facts.keys() if not _is_table(content[name])]:
             raise InputError(
-                f"unknown field {join_names(loose)}; known are {', '.join(_MAKER_FIELDS)}. What else there is to tell "
-                "goes into tables: [mine]"
+                f"unknown field {join_names(sorted(unknown))}; the fields are {', '.join(_PUBLISHER_FIELDS)}. "
+                "Put other facts into tables: [mine]"
             )
-        read_fields(Card, {name: content[name] for name in _MAKER_FIELDS if name in content})
+        read_fields(ModelCard, facts)
     return content
 
 
-def apply_card_file(card: Card, content: Mapping[str, Any]) -> Card:
-    """The card with the content of a maker's file; tables become extra facts.
+def apply_card_file(card: ModelCard, content: Mapping[str, Any]) -> ModelCard:
+    """The card with the content of a publisher's file; tables become extra facts.
 
-    >>> apply_card_file(Card(name="mine"), {"licence": "CC0", "letters": {"years": [1790, 1840]}}).extra
+    >>> apply_card_file(ModelCard(name="mine"), {"license": "CC0", "letters": {"years": [1790, 1840]}}).extra
     {'letters': {'years': [1790, 1840]}}
     """
-    fields = {name: content[name] for name in _MAKER_FIELDS if name in content}
-    tables = {name: value for name, value in content.items() if name not in _MAKER_FIELDS}
+    fields = {name: content[name] for name in _PUBLISHER_FIELDS if name in content}
+    tables = {name: value for name, value in content.items() if name not in _PUBLISHER_FIELDS}
     return replace(card, **fields, extra={**card.extra, **tables})
 
 

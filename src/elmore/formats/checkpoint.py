@@ -11,7 +11,7 @@ from elmore.config import ModelConfig, tensor_shapes
 from elmore.display import join_names
 from elmore.errors import FormatError
 from elmore.formats.arrays import Floats, Int8Array, StoredArray, dequantize
-from elmore.formats.card import Card
+from elmore.formats.card import ModelCard
 from elmore.formats.storage.container import Container
 from elmore.text.vocabulary import Vocabulary
 
@@ -31,7 +31,7 @@ class Checkpoint:
     start: Mapping[str, Floats] | None = None  # warm state: "h" (layers, directions, vector_dim), "c" (…, cell_dim)
     softmax: Callable[[], Mapping[str, StoredArray]] | None = None  # reads "weight" (words, vector_dim) and "bias"
     mixes: Mapping[str, Floats] | None = None  # of a task: "mixes.0.scalars" (num_layers,), "mixes.0.gamma" (), …
-    card: Card = Card()
+    card: ModelCard = ModelCard()
 
     def float_arrays(self) -> dict[str, Floats]:
         """The tensors in float32."""
@@ -46,17 +46,17 @@ class Checkpoint:
             raise FormatError(f"tensors that no such model has: {join_names(unexpected)}")
         for name, shape in required.items():
             _check_array(name, self.tensors[name], shape)
-        if self.config.word_dim:
+        if self.config.word_embedding_dim:
             self._check_vocabulary()
 
     def _check_vocabulary(self) -> None:
         if self.vocabulary is None:
             raise FormatError("this model reads words, and its vocabulary is missing")
-        if len(self.vocabulary) > self.config.n_words:
+        if len(self.vocabulary) > self.config.vocab_size:
             raise FormatError(
-                f"the vocabulary has {len(self.vocabulary)} words and the word table {self.config.n_words} rows"
+                f"the vocabulary has {len(self.vocabulary)} words and the word table {self.config.vocab_size} rows"
             )
-        for word in (self.config.begin, self.config.end):
+        for word in (self.config.bos_token, self.config.eos_token):
             if word not in self.vocabulary:
                 raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
 

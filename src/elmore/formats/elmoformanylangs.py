@@ -21,8 +21,7 @@ from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_te
 from elmore.formats.arrays import Floats
 from elmore.formats.checkpoint import Checkpoint, Format
 from elmore.formats.options_json import whole_number
-from elmore.formats.storage.container import Container
-from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.container import Container, read_json
 from elmore.formats.storage.torch_files import Array, load_tensors
 from elmore.text.vocabulary import Vocabulary
 
@@ -63,8 +62,8 @@ def read(container: Container) -> Checkpoint:
         tensors |= lstm(encoder, "", config)
     has_softmax = "classifier.pkl" in container.names()
     vocabulary, character_vocabulary = None, None
-    if config.word_dim or has_softmax:
-        vocabulary = _vocabulary(_dictionary(container, "word.dic", rows=config.n_words, marks=_MARKS[:3]))
+    if config.word_embedding_dim or has_softmax:
+        vocabulary = _vocabulary(_dictionary(container, "word.dic", rows=config.vocab_size, marks=_MARKS[:3]))
     if config.characters:
         character_vocabulary = _dictionary(container, "char.dic", rows=config.characters.n_characters, marks=_MARKS)
     return Checkpoint(
@@ -106,21 +105,21 @@ def _config(network: Mapping[str, Any], embedder: Mapping[str, Array]) -> ModelC
             "embedding_dim": char_dim,
             "filters": words.get("filters"),
             "activation": words.get("activation"),
-            "n_highways": whole_number(words, "n_highway", least=0),
+            "num_highways": whole_number(words, "n_highway", least=0),
         }
     fields = {
         "characters": characters,
-        "n_words": _rows(embedder, _WORDS) if word_dim else 0,
-        "word_dim": word_dim,
+        "vocab_size": _rows(embedder, _WORDS) if word_dim else 0,
+        "word_embedding_dim": word_dim,
         "vector_dim": whole_number(encoder, "projection_dim"),
         "cell_dim": whole_number(encoder, "dim"),
         "lstm_layers": whole_number(encoder, "n_layers"),
         "cell_clip": encoder.get("cell_clip") or None,  # 0 means none
         "projection_clip": encoder.get("proj_clip") or None,
         "forget_bias": 0.0,  # the stored one is complete
-        "begin": _BEGIN,
-        "end": _END,
-        "unknown": _UNKNOWN,
+        "bos_token": _BEGIN,
+        "eos_token": _END,
+        "unk_token": _UNKNOWN,
     }
     try:
         return ModelConfig.from_dict(fields)
@@ -148,13 +147,15 @@ def _rows(embedder: Mapping[str, Array], name: str) -> int:
 
 def _token_embedder(stored: Mapping[str, Array], config: ModelConfig) -> dict[str, Floats]:
     ours = {}
-    if config.word_dim:
-        ours["words.table"] = take_tensor(stored, _WORDS, config.n_words, config.word_dim)
+    if config.word_embedding_dim:
+        ours["words.table"] = take_tensor(stored, _WORDS, config.vocab_size, config.word_embedding_dim)
     if characters := config.characters:
         ours["words.characters"] = take_tensor(stored, _CHARACTERS, characters.n_characters, characters.embedding_dim)
         ours |= convolutions(stored, "convolutions.", characters)
         ours |= highways(stored, "highways._layers.", characters)
-    ours["words.projection.weight"] = take_tensor(stored, "projection.weight", config.vector_dim, config.token_features)
+    ours["words.projection.weight"] = take_tensor(
+        stored, "projection.weight", config.vector_dim, config.word_feature_dim
+    )
     ours["words.projection.bias"] = take_tensor(stored, "projection.bias", config.vector_dim)
     return ours
 

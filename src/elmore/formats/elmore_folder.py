@@ -1,8 +1,8 @@
 """Elmore's own folder: a file for each part of a checkpoint, and nothing that could be run.
 
-    config.json            {"format": "elmore", "version": 1, "model": the fields of ModelConfig}
+    config.json            {"format": "elmore", "version": 2, "model": the fields of ModelConfig}
     model.safetensors      the tensors of `elmore.config.tensor_shapes`
-    card.json              the fields of Card
+    card.json              the fields of ModelCard
     vocabulary.txt         if there is one: a word a line, exactly as it is
     characters.json        of a model that reads code points: their rows in its table
     softmax.safetensors    if there is one: weight and bias, read only when asked for
@@ -23,11 +23,11 @@ from elmore.display import join_names
 from elmore.errors import CannotExpress, ElmoreError, FormatError, InputError, error_context
 from elmore.fields import read_fields
 from elmore.files.atomic_files import atomic_write_folder
+from elmore.files.json_files import check_format, write_json
 from elmore.formats.arrays import Floats, StoredArray, check_shapes, dequantize, quantize
-from elmore.formats.card import Card, read_card
+from elmore.formats.card import ModelCard, read_card
 from elmore.formats.checkpoint import Checkpoint, Format
-from elmore.formats.storage.container import Container, open_container
-from elmore.formats.storage.json_files import read_json, write_json
+from elmore.formats.storage.container import Container, open_container, read_json
 from elmore.formats.storage.safetensors_files import read_stored_tensors, read_tensors, write_tensors
 from elmore.formats.storage.vocabulary_files import read_vocabulary
 from elmore.text.vocabulary import Vocabulary
@@ -36,7 +36,7 @@ _CONFIG, _MODEL, _CARD = "config.json", "model.safetensors", "card.json"
 _VOCABULARY, _CHARACTERS = "vocabulary.txt", "characters.json"
 _SOFTMAX, _STATE, _MIXES = "softmax.safetensors", "state.safetensors", "mixes.safetensors"
 _FILES = (_CONFIG, _MODEL, _CARD, _VOCABULARY, _CHARACTERS, _SOFTMAX, _STATE, _MIXES)
-_VERSION = 1
+_VERSIONS = (1, 2)  # the second has other names of fields
 
 
 def detect(container: Container) -> bool:
@@ -54,9 +54,9 @@ def read(container: Container) -> Checkpoint:
     tensors = read_stored_tensors(container, _MODEL)
     with error_context(_MODEL):
         # Before anybody lists what so many layers would need.
-        if config.lstm_layers + (config.characters.n_highways if config.characters else 0) > len(tensors):
+        if config.lstm_layers + (config.characters.num_highways if config.characters else 0) > len(tensors):
             raise FormatError(f"has {len(tensors)} tensors, too few for the layers that {_CONFIG} tells of")
-    card = read_card(container, _CARD) if _CARD in there else Card()
+    card = read_card(container, _CARD) if _CARD in there else ModelCard()
     if card.start_state == "warm" and _STATE not in there:
         raise FormatError(f"{_STATE} is missing, and {_CARD} says that sentences start from it")
     return Checkpoint(
@@ -76,7 +76,9 @@ def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
     if path.is_dir() and any(path.iterdir()) and not detect(open_container(path)):
         raise InputError(f"{path}: is no folder of Elmore's, and not empty; choose a new or an empty one")
     with atomic_write_folder(path, replaces=_FILES) as target:
-        write_json({"format": "elmore", "version": _VERSION, "model": checkpoint.config.to_dict()}, target / _CONFIG)
+        write_json(
+            {"format": "elmore", "version": _VERSIONS[-1], "model": checkpoint.config.to_dict()}, target / _CONFIG
+        )
         write_json(checkpoint.card.to_dict(), target / _CARD)
         write_tensors(narrow_or_wide(checkpoint.tensors), target / _MODEL)
         if checkpoint.vocabulary is not None:
@@ -99,13 +101,7 @@ FOLDER_INT8 = FOLDER._replace(name="folder-int8", write=partial(write, small=Tru
 def _config(container: Container) -> ModelConfig:
     values = read_json(container, _CONFIG)
     with error_context(_CONFIG):
-        if values.get("format") != "elmore":
-            raise FormatError(f"its format is {values.get('format')!r}, not 'elmore': this is another program's model")
-        if values.get("version") != _VERSION:
-            raise FormatError(
-                f"its version is {values.get('version')!r}, and this Elmore reads version {_VERSION}; "
-                "a newer Elmore may read it"
-            )
+        check_format(values, "elmore", versions=_VERSIONS, remedy="a newer Elmore may read it")
         if unknown := sorted(values.keys() - {"format", "version", "model"}):
             raise FormatError(f"unknown field {join_names(unknown)}")
         if "model" not in values:

@@ -7,7 +7,7 @@ about training, and what nobody knows, is passed over; bilm-tf's defaults fill w
 from collections.abc import Mapping
 from typing import Any
 
-from elmore.config import CharacterConfig, ModelConfig, Reads
+from elmore.config import CharacterConfig, Directions, ModelConfig
 from elmore.errors import CannotExpress, FormatError, InputError
 
 _LARGEST = 3e38  # about the largest float32
@@ -16,8 +16,8 @@ _LARGEST = 3e38  # about the largest float32
 def config_from_options(
     options: Mapping[str, Any],
     *,
-    reads: Reads = "both",
-    n_words: int = 0,
+    directions: Directions = "both",
+    vocab_size: int = 0,
     token_projection: bool | None = None,
     lstm_projection: bool | None = None,
 ) -> ModelConfig:
@@ -27,27 +27,27 @@ def config_from_options(
     model without `char_cnn` reads, and projections where sizes would not ask for them. With None they are there where
     sizes differ.
 
-    >>> config_from_options({"lstm": {"dim": 16, "projection_dim": 8}}, n_words=32).lstm_layers
+    >>> config_from_options({"lstm": {"dim": 16, "projection_dim": 8}}, vocab_size=32).lstm_layers
     1
     """
     lstm = _section(options, "lstm")
     cells, vector = whole_number(lstm, "lstm.dim"), whole_number(lstm, "lstm.projection_dim")
     characters = _characters(_section(options, "char_cnn")) if options.get("char_cnn") is not None else None
-    if characters is None and not n_words:
+    if characters is None and not vocab_size:
         raise FormatError("char_cnn is missing, so the model reads words, and the weights hold no table of words")
-    features = characters.features if characters else vector
+    features = characters.num_filters if characters else vector
     try:
         return ModelConfig(
             characters=characters,
-            n_words=0 if characters else n_words,
-            word_dim=0 if characters else vector,
+            vocab_size=0 if characters else vocab_size,
+            word_embedding_dim=0 if characters else vector,
             token_projection=features != vector if token_projection is None else token_projection,
             vector_dim=vector,
             cell_dim=cells,
             lstm_layers=whole_number(lstm, "lstm.n_layers", default=1),
             lstm_projection=cells != vector if lstm_projection is None else lstm_projection,
             skip_connections=_flag(lstm, "lstm.use_skip_connections"),
-            reads=reads,
+            directions=directions,
             cell_clip=_clip(lstm, "lstm.cell_clip"),
             projection_clip=_clip(lstm, "lstm.proj_clip"),
         )
@@ -76,7 +76,7 @@ def options_from_config(config: ModelConfig) -> dict[str, Any]:
             "max_characters_per_token": characters.max_characters,
             # Of the 261 that are stored and the row that both programs put in front when they load them.
             "n_characters": characters.n_characters + 1,
-            "n_highway": characters.n_highways,
+            "n_highway": characters.num_highways,
         }
     return options
 
@@ -93,7 +93,7 @@ def _characters(cnn: Mapping[str, Any]) -> CharacterConfig:
             embedding_dim=whole_number(_section(cnn, "char_cnn.embedding"), "char_cnn.embedding.dim"),
             filters=_filters(cnn.get("filters")),
             activation=cnn["activation"],
-            n_highways=whole_number(cnn, "char_cnn.n_highway", default=0, least=0),
+            num_highways=whole_number(cnn, "char_cnn.n_highway", default=0, least=0),
         )
     except InputError as error:
         raise FormatError(f"char_cnn: {error}") from None
@@ -149,14 +149,15 @@ def _check_expressible(config: ModelConfig) -> None:
     characters = config.characters
     unsayable = {
         "an alphabet of code points": characters is not None and characters.alphabet != "bytes",
-        "word vectors beside characters": characters is not None and config.word_dim > 0,
+        "word vectors beside characters": characters is not None and config.word_embedding_dim > 0,
         "a projection of token vectors of the same size": config.token_projection
-        and config.token_features == config.vector_dim,
+        and config.word_feature_dim == config.vector_dim,
         "word vectors of another size than token vectors": characters is None and config.token_projection,
         "a projection of cells of the same size": config.lstm_projection and config.cell_dim == config.vector_dim,
         "a single direction": config.num_directions == 1,
-        f"the boundary words {config.begin} and {config.end}": (config.begin, config.end) != ("<S>", "</S>"),
-        f"the unknown word {config.unknown}": config.word_dim > 0 and config.unknown != "<UNK>",
+        f"the boundary words {config.bos_token} and {config.eos_token}": (config.bos_token, config.eos_token)
+        != ("<S>", "</S>"),
+        f"the unknown word {config.unk_token}": config.word_embedding_dim > 0 and config.unk_token != "<UNK>",
     }
     if found := [what for what, is_so in unsayable.items() if is_so]:
         raise CannotExpress(f"options.json and weights.hdf5 cannot say: {', '.join(found)}; write the format folder")

@@ -21,8 +21,7 @@ from elmore.errors import FormatError, error_context
 from elmore.formats.arrays import Floats
 from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
 from elmore.formats.checkpoint import Checkpoint, Format
-from elmore.formats.storage.container import Container, explain_read_errors
-from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.container import Container, explain_read_errors, read_json
 from elmore.formats.storage.tensorflow_bundle import Bundle, read_bundle
 from elmore.formats.storage.vocabulary_files import find_vocabulary
 
@@ -53,7 +52,7 @@ def read(container: Container) -> Checkpoint:
     return Checkpoint(
         config=config,
         tensors=tensors,
-        vocabulary=find_vocabulary(container, needed=config.word_dim > 0),
+        vocabulary=find_vocabulary(container, needed=config.word_embedding_dim > 0),
         softmax=partial(_softmax, bundle, prefix) if _SOFTMAX_BIAS in bundle.entries else None,
     )
 

@@ -52,10 +52,10 @@ def with_token_embeddings(checkpoint: Checkpoint, embeddings: Floats, vocabulary
         raise FormatError(
             f"there are {rows} token embeddings for {len(vocabulary)} words; give the vocabulary they were made from"
         )
-    for word in (config.begin, config.end):
+    for word in (config.bos_token, config.eos_token):
         if word not in vocabulary:
             raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
-    config = replace(config, characters=None, n_words=rows, word_dim=size, token_projection=False)
+    config = replace(config, characters=None, vocab_size=rows, word_embedding_dim=size, token_projection=False)
     tensors: dict[str, StoredArray] = {"words.table": embeddings}
     tensors |= {name: checkpoint.tensors[name] for name in tensor_shapes(config) if name not in tensors}
     return replace(checkpoint, config=config, tensors=tensors, vocabulary=vocabulary, character_vocabulary=None)

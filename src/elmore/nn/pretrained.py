@@ -49,7 +49,7 @@ class WordBatch:
     def of(cls, sentences: Sequence[Sequence[str]], indexer: WordIndexer) -> "WordBatch":
         """Number the words of sentences."""
         config = indexer.config
-        numbers = {config.begin: 0, config.end: 1}
+        numbers = {config.bos_token: 0, config.eos_token: 1}
         words = [numbers.setdefault(word, len(numbers)) for word in chain.from_iterable(sentences)]
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         rows = PackedRows.one_per_row(np.array(words, dtype=np.int64), lengths, boundaries=(0, 1))

@@ -61,16 +61,20 @@ class WordEncoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.kernel_name: str | None = None
-        self.table = nn.Parameter(torch.empty(config.n_words, config.word_dim)) if config.word_dim else None
+        self.table = (
+            nn.Parameter(torch.empty(config.vocab_size, config.word_embedding_dim))
+            if config.word_embedding_dim
+            else None
+        )
         self.activation: Callable[[Tensor], Tensor] | None = None
         if config.characters:
             self._build_character_part(config.characters)
-        self.projection = nn.Linear(config.token_features, config.vector_dim) if config.token_projection else None
+        self.projection = nn.Linear(config.word_feature_dim, config.vector_dim) if config.token_projection else None
 
     def _build_character_part(self, config: CharacterConfig) -> None:
         self.characters = nn.Parameter(torch.empty(config.n_characters, config.embedding_dim))
         self.convolutions = nn.ModuleList(nn.Conv1d(config.embedding_dim, n, width) for width, n in config.filters)
-        self.highways = nn.ModuleList(Highway(config.features) for _ in range(config.n_highways))
+        self.highways = nn.ModuleList(Highway(config.num_filters) for _ in range(config.num_highways))
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[config.activation]
 
     def forward(self, ids: WordIds, *, kernels: Kernels | None = None) -> Tensor:  # W words -> (W, P)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from elmore.formats import Card, Checkpoint
+from elmore.formats import Checkpoint, ModelCard
 from elmore.nn.devices import to_arrays
 from elmore.pretraining.language_model_training import LanguageModelTraining
 from elmore.training.run import TrainingRun
@@ -28,11 +28,11 @@ def export_checkpoint(
         vocabulary=initial.vocabulary,
         character_vocabulary=initial.character_vocabulary,
         softmax=lambda: softmax,
-        card=Card(
+        card=ModelCard(
             name=name,
             description=f"{described} with elmore pretrain.",
-            # What grows out of a model is bound by its licence; the maker may say more.
-            licence=(initial.init or {}).get("licence") or "",
+            # The license of the initial model applies to what is trained from it.
+            license=initial.init.get("license", initial.init.get("licence", "")) if initial.init else "",
             text=corpus.style,
             extra={
                 "training": {

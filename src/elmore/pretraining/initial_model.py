@@ -39,7 +39,7 @@ class InitialModel:
     def word_ids(self, corpus: Corpus) -> WordIds:
         """The ids of all types of the corpus."""
         # The first two types are the corpus's marks for the boundaries of sentences.
-        return self.indexer.index([self.recipe.model.begin, self.recipe.model.end, *corpus.types[2:]])
+        return self.indexer.index([self.recipe.model.bos_token, self.recipe.model.eos_token, *corpus.types[2:]])
 
 
 def new_model(
@@ -68,7 +68,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
     vocabulary = _vocabulary(corpus, model.config)
     name = model.card.name or model.card.source or "the model"
     own_words = model.vocabulary is not None and model.vocabulary == vocabulary
-    if model.config.word_dim and not own_words:
+    if model.config.word_embedding_dim and not own_words:
         raise InputError(
             f"{name} reads words by a table of its own vocabulary, and the corpus has another; prepare the corpus with "
             "that one: elmore prepare --vocabulary FILE"
@@ -90,7 +90,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
         init={
             "name": model.card.name,
             "source": model.card.source,
-            "licence": model.card.licence,
+            "license": model.card.license,
             "fingerprint": model.fingerprint(),
             "softmax": "its own" if keeps_softmax else "fresh",
         },
@@ -110,8 +110,8 @@ def with_word_table(recipe: Recipe, corpus: Corpus) -> Recipe:
     model = replace(
         recipe.model,
         characters=None,
-        n_words=len(corpus.vocabulary),
-        word_dim=recipe.model.vector_dim,
+        vocab_size=len(corpus.vocabulary),
+        word_embedding_dim=recipe.model.vector_dim,
         token_projection=False,
     )
     return replace(recipe, model=model)
@@ -119,7 +119,7 @@ def with_word_table(recipe: Recipe, corpus: Corpus) -> Recipe:
 
 def _vocabulary(corpus: Corpus, config: ModelConfig) -> Vocabulary:
     """That of the corpus, with the model's own names for the three marks."""
-    names = {BEGIN: config.begin, END: config.end, UNKNOWN: config.unknown}
+    names = {BEGIN: config.bos_token, END: config.eos_token, UNKNOWN: config.unk_token}
     return Vocabulary(names.get(word, word) for word in corpus.vocabulary.words)
 
 

@@ -39,8 +39,8 @@ def steps_of(passage: Passage, config: ModelConfig) -> list[ReadingStep]:
     [(('<S>', 'a'), ('</S>', 'b')), (('a', 'b'), ('b', 'a')), (('b', '</S>'), ('a', '<S>'))]
     """
     readings = {
-        "forward": (pairwise([config.begin, *words, config.end]) for words in passage),
-        "backward": (pairwise([config.end, *words[::-1], config.begin]) for words in passage[::-1]),
+        "forward": (pairwise([config.bos_token, *words, config.eos_token]) for words in passage),
+        "backward": (pairwise([config.eos_token, *words[::-1], config.bos_token]) for words in passage[::-1]),
     }
     return list(zip(*(chain.from_iterable(readings[name]) for name in config.direction_names), strict=True))
 

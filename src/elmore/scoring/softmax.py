@@ -40,7 +40,9 @@ class Softmax:
                 f"{name} has a softmax, but the vocabulary of its classes is missing; give the file with "
                 "--vocabulary FILE or load(..., vocabulary=FILE)"
             )
-        if missing := [mark for mark in (model.config.begin, model.config.end) if mark not in model.vocabulary]:
+        if missing := [
+            mark for mark in (model.config.bos_token, model.config.eos_token) if mark not in model.vocabulary
+        ]:
             raise FormatError(f"{name}: the vocabulary lacks {' and '.join(missing)}, which ends every sentence")
         arrays = model.softmax()
         weight, bias = as_float(arrays["weight"]), as_float(arrays["bias"])
@@ -49,7 +51,7 @@ class Softmax:
                 f"{name}: the softmax has {len(bias):,} classes and the vocabulary {len(model.vocabulary):,} words; "
                 "give the vocabulary the model was trained with: --vocabulary FILE or load(..., vocabulary=FILE)"
             )
-        return cls(engine.new_softmax(weight, bias), model.vocabulary, model.config.unknown)
+        return cls(engine.new_softmax(weight, bias), model.vocabulary, model.config.unk_token)
 
     def class_of(self, word: str) -> int:
         """The class of the word: that of `<UNK>` for a word outside the vocabulary."""

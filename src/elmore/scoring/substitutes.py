@@ -61,7 +61,7 @@ def substitutes(
     words, bracketed = predictor.bracketed_words(sentence, token_style=token_style)
     left, right = words[: bracketed.start], words[bracketed.stop :]
     # Any word may stand in between: neither direction reads it before it has predicted the place.
-    hidden = predictor.hidden_states([*left, predictor.model.config.begin, *right])
+    hidden = predictor.hidden_states([*left, predictor.model.config.bos_token, *right])
     read_before = {"forward": len(left), "backward": len(right)}
     found: dict[str, Scores] = {
         direction: predictor.softmax.log_distribution(own[read_before[direction]]).astype(np.float64)
@@ -84,7 +84,9 @@ def _normalized(scores: Scores) -> Scores:
 
 def _without_marks(predictor: Predictor, scores: Scores) -> Scores:
     config, vocabulary = predictor.model.config, predictor.softmax.vocabulary
-    marks = [vocabulary.index[mark] for mark in (config.begin, config.end, config.unknown) if mark in vocabulary]
+    marks = [
+        vocabulary.index[mark] for mark in (config.bos_token, config.eos_token, config.unk_token) if mark in vocabulary
+    ]
     kept = scores.copy()
     kept[marks] = -np.inf
     return kept

@@ -22,8 +22,7 @@ from elmore.display import join_names, pluralize
 from elmore.errors import FormatError, NotFound, error_context
 from elmore.fields import check_fields, check_value, checked_field, read_fields
 from elmore.files.atomic_files import atomic_write, atomic_write_folder
-from elmore.formats.storage.container import Container, open_container
-from elmore.formats.storage.json_files import read_json
+from elmore.formats.storage.container import Container, open_container, read_json
 from elmore.formats.storage.safetensors_files import read_tensors, write_tensors
 from elmore.model import Model, save
 from elmore.nn.devices import to_arrays, to_tensors
@@ -69,7 +68,7 @@ class TaskModelCard:
     lowercase: bool = False
     vector_dim: int = checked_field(0, at_least=0)  # of the file of word vectors it began with; 0: none
     elmo: RequiredBilm | None = None
-    licence: str = ""  # "" where nobody has stated one
+    license: str = checked_field("", former_name="licence")  # "" if none is stated
     data: str = ""  # what it was trained on, and whom to credit
     scores: Mapping[str, float] = field(default_factory=dict)
     mixes: Mapping[str, MixWeights] = field(default_factory=dict)  # by the place where ELMo enters

@@ -106,7 +106,7 @@ class WordIndexer:
         self.config = config
         self.alphabet = _alphabet(config, character_vocabulary)
         self.vocabulary = vocabulary
-        if config.word_dim and vocabulary is None:
+        if config.word_embedding_dim and vocabulary is None:
             raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
 
     def index(self, words: Sequence[str], *, trimmed: bool = True) -> WordIds:
@@ -114,7 +114,7 @@ class WordIndexer:
         character_ids = self.alphabet.index(words) if self.alphabet else None
         if character_ids is not None and trimmed:
             character_ids = self._trimmed(character_ids)
-        if not self.config.word_dim:
+        if not self.config.word_embedding_dim:
             return WordIds(character_ids, None)
         return WordIds(character_ids, np.array([self._word_id(word) for word in words], dtype=np.int64))
 
@@ -139,13 +139,13 @@ class WordIndexer:
         if limit and limit.alphabet == "codepoints":
             # ELMoForManyLangs cuts a word before it looks it up.
             word = word[: limit.max_characters - 2]
-        return self.vocabulary.word_id(word, unknown=self.config.unknown)
+        return self.vocabulary.word_id(word, unknown=self.config.unk_token)
 
 
 def _alphabet(config: ModelConfig, table: Mapping[str, int] | None) -> Alphabet | None:
     if config.characters is None:
         return None
-    boundaries = {"begin": config.begin, "end": config.end}
+    boundaries = {"begin": config.bos_token, "end": config.eos_token}
     if config.characters.alphabet == "bytes":
         return ByteAlphabet(config.characters.max_characters, **boundaries)
     if table is None:

@@ -31,4 +31,4 @@ def load_character_model(options_file: str | Path | None, weight_file: str | Pat
     alphabet = model.word_indexer.alphabet
     if alphabet is None:
         raise InputError(f"{weight_file} is a model that reads whole words; open it with elmore.Embedder")
-    return CharacterModel(model, alphabet.index([model.config.begin, model.config.end]))
+    return CharacterModel(model, alphabet.index([model.config.bos_token, model.config.eos_token]))

@@ -7,10 +7,11 @@ unpacked to disk, so no name inside an archive can lead anywhere.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from elmore.display import join_names
-from elmore.errors import FormatError, NotFound
+from elmore.errors import FormatError, NotFound, error_context
+from elmore.files.json_files import parse_json
 
 T = TypeVar("T")
 
@@ -104,6 +105,12 @@ class OverlayContainer:
 
     def _holding(self, name: str) -> Container:
         return self.above if name in self.above.files else self.below
+
+
+def read_json(container: Container, name: str) -> dict[str, Any]:
+    """The object in a JSON file; FormatError, with the name of the file, if it contains anything else."""
+    with error_context(name):
+        return parse_json(container.read(name))
 
 
 @contextmanager

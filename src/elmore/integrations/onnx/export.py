@@ -43,7 +43,7 @@ def onnx_model(model: Model) -> ModelProto:
     inputs: dict[str, Shape] = {}
     if config.characters:
         inputs["character_ids"] = ["batch", "length", config.characters.max_characters]
-    if config.word_dim:
+    if config.word_embedding_dim:
         inputs["word_ids"] = ["batch", "length"]
     inputs["lengths"] = ["batch"]
     graph = Graph()

@@ -27,7 +27,7 @@ def metadata_of(model: Model) -> dict[str, Any]:
         "made_by": f"elmore {__version__}",
         "name": card.name,
         "description": card.description,
-        "licence": card.licence,
+        "license": card.license,
         "fingerprint": model.fingerprint(),
         "layers": config.num_layers,
         "dim": config.dim,
@@ -40,9 +40,9 @@ def metadata_of(model: Model) -> dict[str, Any]:
     elif isinstance(speller.alphabet, CodepointAlphabet):
         about["characters"] = _codepoints(speller.alphabet)
         longest = speller.alphabet.max_characters - 2
-    if config.word_dim:
+    if config.word_embedding_dim:
         assert model.vocabulary is not None  # the speller saw to it
-        about["words"] = _words(model.vocabulary, config.unknown) | {"longest": longest}
+        about["words"] = _words(model.vocabulary, config.unk_token) | {"longest": longest}
     return about
 
 

@@ -77,7 +77,7 @@ def _word_vectors(graph: Graph, model: Model) -> str:  # (W, P)
 
 
 def _word_ids(graph: Graph, model: Model) -> str:  # (W,)
-    boundaries = model.word_indexer.index([model.config.begin, model.config.end]).word_ids
+    boundaries = model.word_indexer.index([model.config.bos_token, model.config.eos_token]).word_ids
     assert boundaries is not None  # a model with a word table has them
     given = graph.add("Reshape", "word_ids", graph.ints([-1]))
     return graph.add("Concat", given, graph.array("boundaries.word_ids", boundaries), axis=0)
@@ -87,7 +87,7 @@ def _character_ids(graph: Graph, model: Model) -> str:  # (W, as many as decide 
     config, alphabet = model.config.characters, model.word_indexer.alphabet
     assert config is not None
     assert alphabet is not None
-    boundaries = alphabet.index([model.config.begin, model.config.end])  # (2, M)
+    boundaries = alphabet.index([model.config.bos_token, model.config.eos_token])  # (2, M)
     given = graph.add("Reshape", "character_ids", graph.ints([-1, config.max_characters]))
     characters = graph.add("Concat", given, graph.array("boundaries.character_ids", boundaries), axis=0)  # (W, M)
     # Up to the longest word's end, and padding as wide as a filter: see `WordIndexer.characters_needed`.
