@@ -49,10 +49,10 @@ from elmore import load
 from elmore.defaults import DEFAULT_MODEL
 from elmore.engine.threads import set_threads
 from elmore.model import Model
-from elmore.tasks.new_model import find_token_style, new_model
-from elmore.tasks.table import find_task
-from elmore.tasks.task_training import TaskTraining
-from elmore.tasks.train_model import resolve_recipe
+from elmore.tasks.core.assembly import find_token_style, new_model
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.trainer import TaskTraining
+from elmore.tasks.core.training_run import resolve_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -175,7 +175,7 @@ def measure_task(name: str, bilm: Model, arguments: argparse.Namespace) -> dict[
         first = trainings["with"]
         read = sorted({number for step in range(steps) for number in first.batches.batch(step)})
         began = time.perf_counter()
-        first.maker.read_ahead([examples[number] for number in read])
+        first.maker.fill_cache([examples[number] for number in read])
         filled = time.perf_counter() - began
         rounds = take_turns(trainings, rounds=arguments.rounds, steps=steps)
     epochs = {model: [clock.wall * first.steps_per_epoch / steps for clock in rounds[model]] for model in rounds}

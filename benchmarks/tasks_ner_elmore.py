@@ -18,13 +18,13 @@ from elmore import load
 from elmore.defaults import ComputeName
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.engine.threads import set_threads
-from elmore.tasks.bilm import requirement_of
-from elmore.tasks.layer_cache import LayerReader
-from elmore.tasks.new_model import AssembledModel, TokenSources, assemble, find_token_style
+from elmore.tasks.core.assembly import AssembledModel, InputResources, assemble, find_token_style
+from elmore.tasks.core.training_run import resolve_recipe
+from elmore.tasks.inputs.bilm import bilm_reference
+from elmore.tasks.inputs.layer_cache import LayerReader
+from elmore.tasks.inputs.vocabulary import build_vocabulary
 from elmore.tasks.tagging.model import TaggedTokens, TaggerModel
 from elmore.tasks.tagging.ner import NER, bioul_tags
-from elmore.tasks.token_vocabulary import build_vocabulary
-from elmore.tasks.train_model import resolve_recipe
 
 TRAIN, TEST = Path("ner", "wikineural-train.conll.xz"), Path("ner", "wikineural-test.conll.xz")
 VECTORS = Path("vectors", "glove.6B.100d.cut.txt.xz")
@@ -47,11 +47,11 @@ def main(folder: Path, data: Path, sentences: int) -> None:
         changes: dict[str, object] = {} if elmo else {"elmo.where": "none"}
         if not characters:
             changes["words.character_filters"] = 0
-        sources = TokenSources(
+        sources = InputResources(
             vocabulary=vocabulary,
             vectors=vectors,
             token_style=style,
-            required=requirement_of(bilm, recipe.elmo.model) if elmo else None,
+            required=bilm_reference(bilm, recipe.elmo.model) if elmo else None,
             bilm=bilm if elmo else None,
             compute=compute,
         )

@@ -19,14 +19,14 @@ from elmore.embedding.embedder import Embedder
 from elmore.engine.threads import set_threads
 from elmore.model import Model
 from elmore.nn.kernels import choose_kernels
-from elmore.tasks.bilm import requirement_of
-from elmore.tasks.layer_cache import LayerReader
-from elmore.tasks.new_model import AssembledModel, TokenSources, assemble, find_token_style
-from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.table import find_task
-from elmore.tasks.task import Task, token_sequences
-from elmore.tasks.token_vocabulary import build_vocabulary
-from elmore.tasks.train_model import resolve_recipe
+from elmore.tasks.core.assembly import AssembledModel, InputResources, assemble, find_token_style
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.task import Task, token_sequences
+from elmore.tasks.core.training_run import resolve_recipe
+from elmore.tasks.inputs.bilm import bilm_reference
+from elmore.tasks.inputs.layer_cache import LayerReader
+from elmore.tasks.inputs.vocabulary import build_vocabulary
 
 VECTORS = Path("vectors", "glove.6B.100d.cut.txt.xz")
 # What labels and words are taken from, and what is read; and how many of these at most, beside `--examples`.
@@ -90,11 +90,11 @@ def assembled_model(
     task: Task[Any, Any], recipe: TaskRecipe, train: list[Any], bilm: Model | None
 ) -> AssembledModel[Any, Any]:
     vocabulary, vectors = build_vocabulary(token_sequences(task, train), recipe.words)
-    sources = TokenSources(
+    sources = InputResources(
         vocabulary=vocabulary,
         vectors=vectors,
         token_style=find_token_style(task, recipe, train),
-        required=None if bilm is None else requirement_of(bilm, DEFAULT_MODEL),
+        required=None if bilm is None else bilm_reference(bilm, DEFAULT_MODEL),
         bilm=bilm,
     )
     torch.manual_seed(1)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from elmore.tasks.events import Event
-from elmore.tasks.train_model import train
+from elmore.tasks.core.events import Event
+from elmore.tasks.core.training_run import train
 
 # WordNet's order, which is not that of the keys; of "stern" and "take_a_bow" there is nothing to learn from below.
 INDEX = """bow%1:11:00:: 00000001 1 9

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from elmore.tasks.events import Event
+from elmore.tasks.core.events import Event
+from elmore.tasks.core.training_run import train
 from elmore.tasks.readers.conll2012 import argument_cells
 from elmore.tasks.readers.tag_schemes import lenient_spans
-from elmore.tasks.train_model import train
 
 NAMES = [
     ["John/B-PER", "lives/O", "in/O", "New/B-LOC", "York/I-LOC", "./O"],

@@ -10,8 +10,8 @@ import task_comparison_figures as tables
 from elmore.tasks.comparison.result import CellResult, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
-from elmore.tasks.model_folder import MixWeights
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.model_folder import MixWeights
 
 DEV = {WITHOUT: (50.0, 60.0, 59.0), WITH: (58.0, 61.0, 64.0)}
 

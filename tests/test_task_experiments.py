@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
-from elmore.tasks.table import find_task
-from elmore.tasks.train_model import resolve_recipe
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.training_run import resolve_recipe
 from small_comparison import RECIPE, write_data
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments" / "tasks"

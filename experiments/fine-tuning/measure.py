@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 from elmore.model import load
 from elmore.nn.devices import choose_device
 from elmore.scoring import perplexity
-from elmore.tasks.bilm import fine_tune
-from elmore.tasks.new_model import find_token_style
-from elmore.tasks.table import find_task
-from elmore.tasks.task import Task, text_to_tune_on
-from elmore.tasks.train_model import resolve_recipe
+from elmore.tasks.core.assembly import find_token_style
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.task import Task, fine_tuning_sentences
+from elmore.tasks.core.training_run import resolve_recipe
+from elmore.tasks.inputs.bilm import fine_tune
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path("../shared/data/tasks")  # from the root of the repository
@@ -77,7 +77,7 @@ def measure(text: TaskText, folder: Path, arguments: argparse.Namespace) -> dict
     train = task.read([arguments.data / text.train], recipe.task, to_train=True).examples
     dev = task.read([arguments.data / text.dev], recipe.task, to_train=False).examples
     style = find_token_style(task, recipe, train)
-    sentences = text_to_tune_on(task, train)
+    sentences = fine_tuning_sentences(task, train)
     device = choose_device(arguments.device)
     before = load(arguments.model)
     shutil.rmtree(folder, ignore_errors=True)  # what a try before this one left

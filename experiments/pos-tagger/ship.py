@@ -18,9 +18,9 @@ from elmore.defaults import DEFAULT_MODEL
 from elmore.fields import read_fields
 from elmore.model import load as load_bilm
 from elmore.tasks.comparison.cell_run import train_command
-from elmore.tasks.model_folder import StoredTaskModel, in_half_precision, read_task_model, write_task_model
+from elmore.tasks.core.model_folder import StoredTaskModel, in_half_precision, read_task_model, write_task_model
+from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.tagging.pos import POS
-from elmore.tasks.trained_model import TrainedModel, load
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parents[1] / "src" / "elmore" / "task_models" / "pos"

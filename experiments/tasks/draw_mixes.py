@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from elmore.tasks.comparison.variants import WITH
-from elmore.tasks.mix_plot import STYLE, plot_mixes
+from elmore.tasks.core.mix_plot import STYLE, plot_mixes
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("squad", "snli", "mnli", "srl", "litbank", "ontogum", "wikineural", "wnut17", "sst", "ewt-upos", "ewt-xpos")

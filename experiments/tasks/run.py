@@ -34,8 +34,8 @@ from elmore.tasks.comparison.events import Reported
 from elmore.tasks.comparison.folder import ComparisonFolder
 from elmore.tasks.comparison.report import write_report
 from elmore.tasks.comparison.variants import Variant, make_plan
-from elmore.tasks.table import find_task
-from elmore.tasks.train_model import resolve_recipe
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.training_run import resolve_recipe
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path("../shared/data/tasks")  # from the root of the repository

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import torch
 
 import elmore
-from elmore.tasks.layer_cache import LayerCache, LayerReader
+from elmore.tasks.core.trained_model import TrainedModel, load
+from elmore.tasks.core.training_run import train
+from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.senses.inventory import SenseInventory
 from elmore.tasks.senses.sense_index import read_sense_index
 from elmore.tasks.senses.wsd import WSD, PredictedSense, WsdOptions
-from elmore.tasks.train_model import train
-from elmore.tasks.trained_model import TrainedModel, load
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tasks"
@@ -172,7 +172,7 @@ def predicted(model: TrainedModel[Any, Any], examples: Sequence[Any], place: Pla
     maker = model.assembled.maker
     if isinstance(maker.layers, LayerReader):
         maker = replace(maker, layers=LayerCache(maker.layers, place.cache))
-    maker.read_ahead(examples)
+    maker.fill_cache(examples)
     return maker.predict(model.assembled.model, examples)
 
 

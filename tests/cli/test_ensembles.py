@@ -2,7 +2,7 @@
 
 import json
 
-from elmore.tasks.trained_model import load
+from elmore.tasks.core.trained_model import load
 from small_tasks import SMALL, TRAINING, WITH_ELMO, write_data
 
 RECIPE = {**TRAINING, **WITH_ELMO, **SMALL["ner"], "training.epochs": 3, "training.seed": 4}

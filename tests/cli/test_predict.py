@@ -11,9 +11,9 @@ import pytest
 import small_senses
 import small_tasks
 from elmore.model import load as load_model
-from elmore.tasks import find_model
-from elmore.tasks.table import TASKS
-from elmore.tasks.trained_model import load
+from elmore.tasks.core import model_folder
+from elmore.tasks.core.registry import TASKS
+from elmore.tasks.core.trained_model import load
 from small_senses import SENTENCES, write_index, write_wsd
 
 PAIRS = [
@@ -353,7 +353,7 @@ def test_the_models_inside_go_by_their_names_everywhere(elmore, models, monkeypa
     inside = tmp_path / "task_models"
     inside.mkdir()
     (inside / "pos").symlink_to(models["pos"] / "model", target_is_directory=True)
-    monkeypatch.setattr(find_model, "_SHIPPED", inside)
+    monkeypatch.setattr(model_folder, "_SHIPPED", inside)
     monkeypatch.chdir(tmp_path)
     assert elmore("info", "pos").out == elmore("info", models["pos"]).out
     data = models["pos"].parent / "tags.conllu"

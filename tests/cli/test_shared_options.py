@@ -11,7 +11,7 @@ from elmore import Embedder, perplexity, prepare, pretrain, substitutes, surpris
 from elmore.cli.app import VERBS, program
 from elmore.embedding.embed_file import EmbedJob
 from elmore.pretraining.settings import PretrainingSettings
-from elmore.tasks.table import TASKS
+from elmore.tasks.core.registry import TASKS
 
 FUNCTIONS = {
     "embed": (EmbedJob, Embedder),

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
+from elmore.tasks.core.events import Opened
+from elmore.tasks.core.trained_model import load
 from elmore.tasks.entailment import JudgedPair
-from elmore.tasks.events import Opened
-from elmore.tasks.trained_model import load
 from elmore.training.log import read_log
 from small_tasks import PAIRS, train_small, write_data
 
@@ -92,8 +92,8 @@ def test_what_cannot_be_judged_is_named(run, tmp_path):
 
 def test_raw_and_tokenised_sentences_have_the_same_tokens():
     """SNLI's raw text, and the tokens of its parses with blanks between them."""
-    from elmore.tasks.text_cutter import StyledTextCutter
+    from elmore.tasks.inputs.tokenizer import StyledTokenizer
 
-    cutter = StyledTextCutter("nltk")
+    tokenizer = StyledTokenizer("nltk")
     raw, tokenised = 'The dog doesn\'t "bark".', "The dog does n't `` bark '' ."
-    assert cutter.tokens(raw).tokens == cutter.tokens(tokenised).tokens == tokenised.split(" ")
+    assert tokenizer.tokens(raw).tokens == tokenizer.tokens(tokenised).tokens == tokenised.split(" ")

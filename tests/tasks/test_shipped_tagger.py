@@ -11,10 +11,9 @@ import pytest
 
 import elmore
 from elmore.engine.native_library import Precision, why_unavailable
-from elmore.tasks import find_model
-from elmore.tasks.find_model import find_task_model, is_task_model, shipped_names
-from elmore.tasks.model_folder import read_task_model
-from elmore.tasks.trained_model import load
+from elmore.tasks.core import model_folder
+from elmore.tasks.core.model_folder import find_task_model, is_task_model, read_task_model, shipped_names
+from elmore.tasks.core.trained_model import load
 from small_tasks import train_small, write_data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +24,7 @@ PACKAGE = ROOT / "src" / "elmore"
 def folder() -> Path:
     if "pos" not in shipped_names():
         pytest.skip("the tagger is not in the package yet")
-    return find_task_model(find_model._SHIPPED / "pos")
+    return find_task_model(model_folder._SHIPPED / "pos")
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +125,7 @@ def test_what_is_shipped_is_a_tagger_with_a_full_card(ship, data, tmp_path, monk
         "elmore train pos --train en_ewt-ud-train.conllu.xz --dev en_ewt-ud-dev.conllu.xz --task.hidden '[12]' "
     )
     assert str(data) not in (output / "task.json").read_text()
-    monkeypatch.setattr(find_model, "_SHIPPED", output.parent)
+    monkeypatch.setattr(model_folder, "_SHIPPED", output.parent)
     monkeypatch.chdir(tmp_path)
     assert str(load("pos", device="cpu").predict(["Mary slept."])[0]) == "Mary/PROPN slept/VERB ./PUNCT"
 

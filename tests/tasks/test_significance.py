@@ -3,9 +3,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from elmore.tasks.core.registry import TASKS
 from elmore.tasks.metrics.score import Counts
-from elmore.tasks.significance import ENDS, bootstrap_interval, p_value, score_of
-from elmore.tasks.table import TASKS
+from elmore.tasks.significance import ENDS, bootstrap_interval, randomization_test, score_of
 
 
 def drawn_counts(seed: int, *, examples: int = 9) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +41,9 @@ def test_the_p_value_is_that_of_all_ways_to_swap(seed):
     first, second = drawn_counts(seed)
     exact = enumerated_p_value(first, second)
     # Four standard deviations of a share of 10,000 throws, and the true order that is counted with them.
-    assert p_value(first, second) == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000) + 1e-4)
+    assert randomization_test(first, second) == pytest.approx(
+        exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000) + 1e-4
+    )
 
 
 def test_the_examples_of_the_test_above_tell_formulas_apart():
@@ -52,14 +54,14 @@ def test_the_examples_of_the_test_above_tell_formulas_apart():
 
 def test_it_is_the_same_every_time_and_another_with_another_seed():
     counts = max((drawn_counts(seed) for seed in range(5)), key=lambda pair: enumerated_p_value(*pair))
-    assert p_value(*counts) == p_value(*counts)
-    assert p_value(*counts, seed=2) != p_value(*counts)
+    assert randomization_test(*counts) == randomization_test(*counts)
+    assert randomization_test(*counts, seed=2) != randomization_test(*counts)
 
 
 def test_where_nothing_was_found_and_nothing_is_there_the_score_is_zero():
     nothing = np.zeros((3, 3), np.int64)
     assert score_of(nothing) == 0.0
-    assert p_value(nothing, nothing) == 1.0
+    assert randomization_test(nothing, nothing) == 1.0
 
 
 @pytest.mark.parametrize("name", TASKS)

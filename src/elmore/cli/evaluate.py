@@ -30,7 +30,7 @@ def evaluate(
     compute: ComputeName,
 ) -> None:
     """Score MODEL on FILE, as its task is scored."""
-    from elmore.tasks.trained_model import load
+    from elmore.tasks.core.trained_model import load
 
     models, data = models_and_files(model, files)
     if not data:

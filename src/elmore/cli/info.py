@@ -15,7 +15,7 @@ from elmore.version import __version__
 if TYPE_CHECKING:
     from elmore.config import ModelConfig
     from elmore.model import Model
-    from elmore.tasks.model_folder import StoredTaskModel
+    from elmore.tasks.core.model_folder import StoredTaskModel
 
 
 @verb()
@@ -52,11 +52,10 @@ def _task_models(model: ModelChoice) -> "list[StoredTaskModel]":
     """The task model that was named, or the members of an ensemble; none where it is a biLM, or nothing at all."""
     if model.model is None or model.inputs != [model.model]:
         return []
-    from elmore.tasks.find_model import find_task_model, names_task_model
+    from elmore.tasks.core.model_folder import find_task_model, member_folders, names_task_model, read_task_model
 
     if not names_task_model(model.model):
         return []
-    from elmore.tasks.model_folder import member_folders, read_task_model  # torch is imported here
 
     return [read_task_model(folder) for folder in member_folders(find_task_model(model.model))]
 

@@ -17,7 +17,7 @@ from elmore.errors import InputError, InputWarning
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
 
 if TYPE_CHECKING:
-    from elmore.tasks.trained_model import PlacedText
+    from elmore.tasks.core.trained_model import NamedText
 
 
 @verb()
@@ -56,7 +56,7 @@ def predict(
 
     A task that reads documents, as coref does, takes each FILE as one.
     """
-    from elmore.tasks.trained_model import load
+    from elmore.tasks.core.trained_model import load
 
     if official and as_json:
         raise InputError("--json and --official were both given; take one, the official form is the scorer's")
@@ -69,7 +69,7 @@ def predict(
         return
     is_empty = True
     texts = _documents if loaded.task.reads_documents else _texts
-    for result in loaded.predict_placed(texts(data or ("-",), errors)):
+    for result in loaded.predict_named(texts(data or ("-",), errors)):
         print(json.dumps(asdict(result), ensure_ascii=False) if as_json else str(result))
         sys.stdout.flush()
         is_empty = False
@@ -77,24 +77,24 @@ def predict(
         verbosity.info("there was no text to label")
 
 
-def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
+def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[NamedText]":
     """Every line that holds something."""
-    from elmore.tasks.trained_model import PlacedText
+    from elmore.tasks.core.trained_model import NamedText
 
     for file in files:
         for number, line in enumerate(_raw_lines(file, errors), start=1):
             if line.strip():
-                yield PlacedText(f"{display_name(file)}, line {number}", line)
+                yield NamedText(f"{display_name(file)}, line {number}", line)
 
 
-def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[PlacedText]":
+def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[NamedText]":
     """Every file that holds something, whole, so that places in the text are places in the file; others are named."""
-    from elmore.tasks.trained_model import PlacedText
+    from elmore.tasks.core.trained_model import NamedText
 
     for file in files:
         text = "".join(_raw_lines(file, errors, keep_ends=True))
         if text.strip():
-            yield PlacedText(display_name(file), text)
+            yield NamedText(display_name(file), text)
         elif len(files) > 1:
             warnings.warn(f"{display_name(file)}: holds no text, and is left out", InputWarning, stacklevel=2)
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 from elmore.display import pluralize
 
 if TYPE_CHECKING:
-    from elmore.tasks.model_folder import MixWeights, StoredTaskModel, TaskModelCard
-    from elmore.tasks.recipe import ElmoOptions
+    from elmore.tasks.core.config import ElmoOptions
+    from elmore.tasks.core.model_folder import MixWeights, StoredTaskModel, TaskModelCard
 
 MOST_LABELS = 60  # that are told by name
 
 
 def task_model_facts(stored: "StoredTaskModel") -> dict[str, str]:
     """What a person wants to know; what there is nothing to say of is left empty."""
-    from elmore.tasks.trained_model import described_task
+    from elmore.tasks.core.trained_model import task_from_card
 
     card = stored.card
-    described = described_task(card)
+    described = task_from_card(card)
     return {
         "task": f"{card.task}: {described.task.summary}",
         "license": card.license or "not stated",
@@ -42,7 +42,7 @@ def every_task_detail(stored: "StoredTaskModel") -> dict[str, Any]:
 
 
 def _parameters(stored: "StoredTaskModel") -> int:
-    return sum(tensor.numel() for tensor in stored.tensors.values())
+    return sum(array.size for array in stored.arrays.values())
 
 
 def _labels_in_words(labels: Any) -> str:

@@ -17,7 +17,7 @@ F = TypeVar("F", str, Path)
 
 def complete_task(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The tasks whose names begin so."""
-    from elmore.tasks.table import TASKS
+    from elmore.tasks.core.registry import TASKS
 
     return [CompletionItem(name, help=task.summary) for name, task in TASKS.items() if name.startswith(incomplete)]
 
@@ -45,7 +45,7 @@ cache_option = option(
 
 def complete_task_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The task models inside whose names begin so; where there is none, folders."""
-    from elmore.tasks.find_model import shipped_names
+    from elmore.tasks.core.model_folder import shipped_names
 
     names = [name for name in shipped_names() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="dir")]
@@ -65,7 +65,7 @@ def models_and_files(model: str, others: Sequence[F]) -> tuple[list[str | Path],
 
     Data never is a folder with a task model in it.
     """
-    from elmore.tasks.find_model import is_task_model
+    from elmore.tasks.core.model_folder import is_task_model
 
     further: list[F] = list(takewhile(lambda other: is_task_model(Path(other)), others))
     return [model, *further], tuple(others[len(further) :])

@@ -72,9 +72,9 @@ def train(
     )
     go_on = f"elmore train {task} {files} -o {shlex.quote(str(output))} --resume"
     with interruption_told(verbosity, output, go_on):
-        from elmore.tasks.model_folder import ensemble_members
-        from elmore.tasks.train_ensemble import train_ensemble
-        from elmore.tasks.train_model import train as train_one
+        from elmore.tasks.core.ensemble_run import train_ensemble
+        from elmore.tasks.core.model_folder import ensemble_members
+        from elmore.tasks.core.training_run import train as train_one
 
         # A run that goes on has its recipe; what is said of it again is compared.
         whole = {"base": recipe, **changes} if recipe or changes or not resume else None

@@ -2,7 +2,7 @@
 
 elmore.tasks.train("ner", "tagger/", train="train.conll", dev="dev.conll")     an iterator of events
 elmore.tasks.load("tagger/").predict(["Raw text."])
-elmore.tasks.train_ensemble("ner", "taggers/", seeds=5, train=…, dev=…)        several, which decide together
+elmore.tasks.core.ensemble_run("ner", "taggers/", seeds=5, train=…, dev=…)        several, which decide together
 elmore.tasks.compare("ner", "comparison/", train=…, dev=…, test=…)             with ELMo and without
 """
 
@@ -13,21 +13,21 @@ from elmore.errors import requires_torch
 
 if TYPE_CHECKING:
     from elmore.tasks.compare_models import compare
-    from elmore.tasks.table import TASKS
-    from elmore.tasks.train_ensemble import train_ensemble
-    from elmore.tasks.train_model import train
-    from elmore.tasks.trained_model import TrainedModel, load
+    from elmore.tasks.core.ensemble_run import train_ensemble
+    from elmore.tasks.core.registry import TASKS
+    from elmore.tasks.core.trained_model import TrainedModel, load
+    from elmore.tasks.core.training_run import train
 
 __all__ = ["TASKS", "TrainedModel", "compare", "load", "train", "train_ensemble"]
 
 # Loaded on first use, as in the package above.
 _HOMES = {
-    "TASKS": "elmore.tasks.table",
-    "TrainedModel": "elmore.tasks.trained_model",
+    "TASKS": "elmore.tasks.core.registry",
+    "TrainedModel": "elmore.tasks.core.trained_model",
     "compare": "elmore.tasks.compare_models",
-    "load": "elmore.tasks.trained_model",
-    "train": "elmore.tasks.train_model",
-    "train_ensemble": "elmore.tasks.train_ensemble",
+    "load": "elmore.tasks.core.trained_model",
+    "train": "elmore.tasks.core.training_run",
+    "train_ensemble": "elmore.tasks.core.ensemble_run",
 }
 
 

@@ -35,11 +35,11 @@ from elmore.tasks.comparison.processes import JobEnded, JobFailed, JobWarned, ru
 from elmore.tasks.comparison.report import write_report
 from elmore.tasks.comparison.result import CellResult, EnsembleResult
 from elmore.tasks.comparison.variants import Cell, Plan, Variant, make_plan, paper_variants
-from elmore.tasks.find_model import is_task_model
-from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.table import TASKS, find_task
-from elmore.tasks.task import Task
-from elmore.tasks.train_model import Paths, resolve_recipe
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.model_folder import is_task_model
+from elmore.tasks.core.registry import TASKS, find_task
+from elmore.tasks.core.task import Task
+from elmore.tasks.core.training_run import Paths, resolve_recipe
 from elmore.training.graceful_stop import StoppableEvents
 
 Files = Sequence[str | Path]

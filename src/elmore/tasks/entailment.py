@@ -21,15 +21,15 @@ from elmore.files.text_files import display_name
 from elmore.nn.devices import send
 from elmore.tasks.classification import task as classification
 from elmore.tasks.classification.task import PredictedLabel, most_probable
+from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.results import tab_separated
+from elmore.tasks.core.task import Batch, Dataset, Labels, Task, TaskModel
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.modules.encoder_inputs import EncoderInputs
 from elmore.tasks.modules.ensembling import mean_of_probabilities
 from elmore.tasks.modules.esim import Esim, EsimDropout
 from elmore.tasks.readers.sentence_pairs import NO_CONSENSUS, PairColumns, parse_pair, read_sentence_pairs
-from elmore.tasks.recipe import TaskOptions, TaskRecipe
-from elmore.tasks.result_lines import tab_separated
-from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
-from elmore.tasks.text_cutter import StyledTextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class EntailmentModel(TaskModel[PairedTokens, PredictedLabel]):
 
 def read(paths: Sequence[str | Path], options: EntailmentOptions, *, to_train: bool) -> Dataset[PairedTokens]:  # noqa: ARG001
     """All pairs of some files on which the annotators agreed."""
-    cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
+    tokenizer = StyledTokenizer("moses" if options.token_style == "auto" else options.token_style)
     columns = PairColumns(options.premise_column, options.hypothesis_column, options.label_column)
     examples, left_out = [], 0
     for path in paths:
@@ -118,14 +118,14 @@ def read(paths: Sequence[str | Path], options: EntailmentOptions, *, to_train: b
                 left_out += 1
                 continue
             place = f"{display_name(path)}, line {pair.line}"
-            premise, hypothesis = (_tokens(text, cutter, place) for text in (pair.premise, pair.hypothesis))
+            premise, hypothesis = (_tokens(text, tokenizer, place) for text in (pair.premise, pair.hypothesis))
             examples.append(PairedTokens(premise, hypothesis, pair.label, place))
     what = f"{pluralize(left_out, 'pair')} left out whose label is -: the annotators did not agree on one"
     return Dataset(examples, (what,) if left_out else ())
 
 
-def _tokens(text: str, cutter: TextCutter, place: str) -> list[str]:
-    tokens = cutter.tokens(text).tokens
+def _tokens(text: str, tokenizer: StyledTokenizer, place: str) -> list[str]:
+    tokens = tokenizer.tokens(text).tokens
     if not tokens:
         raise InputError(f"{place}: there are no words in {text[:60]!r}")
     return tokens
@@ -135,9 +135,9 @@ def build(options: EntailmentOptions, known: Labels, embedder: TokenEmbedder) ->
     return EntailmentModel(options, known["labels"], embedder)
 
 
-def parse(text: str, cutter: TextCutter) -> list[PairedTokens]:
+def parse(text: str, tokenizer: StyledTokenizer) -> list[PairedTokens]:
     premise, hypothesis = parse_pair(text)
-    return [PairedTokens(_tokens(premise, cutter, "the premise"), _tokens(hypothesis, cutter, "the hypothesis"))]
+    return [PairedTokens(_tokens(premise, tokenizer, "the premise"), _tokens(hypothesis, tokenizer, "the hypothesis"))]
 
 
 def result(

@@ -50,7 +50,7 @@ def score_of(counts: NDArray[Any], score: CountScore = f1_of_counts) -> float:
     return float(score(counts.sum(axis=0, dtype=np.float64)))
 
 
-def p_value(
+def randomization_test(
     first: NDArray[Any],
     second: NDArray[Any],
     score: CountScore = f1_of_counts,
@@ -64,7 +64,7 @@ def p_value(
     is not independent, and is swapped as one. The true order counts as one of the shuffles, so p is never 0.
 
     >>> good, bad = np.array([[1, 1, 1]] * 20), np.array([[1, 1, 1]] * 10 + [[1, 1, 0]] * 10)
-    >>> p_value(good, bad) < 0.01, p_value(good, good)
+    >>> randomization_test(good, bad) < 0.01, randomization_test(good, good)
     (True, 1.0)
     """
     sums = first.sum(axis=0, dtype=np.float64), second.sum(axis=0, dtype=np.float64)

@@ -202,7 +202,7 @@ def test_a_line_that_was_cut_short_is_made_again(done, data, tmp_path):
 
 
 def test_models_are_kept_if_they_are_asked_for(data, tmp_path):
-    from elmore.tasks.trained_model import load
+    from elmore.tasks.core.trained_model import load
 
     list(small_compare(data, tmp_path / "comparison", keep_models=True))
     line = results(tmp_path / "comparison")[0]
@@ -211,7 +211,7 @@ def test_models_are_kept_if_they_are_asked_for(data, tmp_path):
 
 
 def test_the_models_of_all_seeds_are_scored_together_if_that_is_asked_for(data, tmp_path):
-    from elmore.tasks.trained_model import load
+    from elmore.tasks.core.trained_model import load
 
     with pytest.raises(InputError, match="an ensemble has two members or more, and seeds is 1"):
         small_compare(data, tmp_path, ensembles=True)
@@ -285,7 +285,7 @@ def test_test_sets_need_names_of_their_own(data, tmp_path):
 def test_a_task_of_ones_own_is_not_sent_to_other_processes(data, tmp_path):
     from dataclasses import replace
 
-    from elmore.tasks.table import TASKS
+    from elmore.tasks.core.registry import TASKS
 
     own = replace(TASKS["ner"], summary="mine")
     with pytest.raises(InputError, match="give jobs=0"):

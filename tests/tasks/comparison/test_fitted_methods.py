@@ -9,8 +9,8 @@ from elmore.errors import InputError
 from elmore.tasks.compare_models import compare
 from elmore.tasks.comparison.fitted_methods import refuse_fitted
 from elmore.tasks.comparison.variants import Variant, paper_variants
+from elmore.tasks.core.registry import TASKS
 from elmore.tasks.senses.wic import WIC, CosineThreshold, WicOptions, WicRecipe
-from elmore.tasks.table import TASKS
 from elmore.tasks.tagging.ner import NER, NerRecipe
 from small_comparison import write_data
 from small_senses import SENTENCES, write_index, write_wsd

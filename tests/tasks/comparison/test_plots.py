@@ -8,9 +8,9 @@ from elmore.tasks.comparison.plots import learned_mixes, plot_comparison, plot_d
 from elmore.tasks.comparison.result import CellResult, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, make_plan, paper_variants
-from elmore.tasks.mix_plot import STYLE, plot_mixes
-from elmore.tasks.model_folder import MixWeights
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.mix_plot import STYLE, plot_mixes
+from elmore.tasks.core.model_folder import MixWeights
 
 PLAN = make_plan(TaskRecipe(), paper_variants(layers=["last"], where=["input", "both"], fractions=[0.01, 0.1]), seeds=2)
 

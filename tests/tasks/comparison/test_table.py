@@ -7,9 +7,9 @@ import pytest
 from elmore.tasks.comparison.result import CellResult, EnsembleResult, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.model_folder import MixWeights
 from elmore.tasks.coref.metric import conll_counts, conll_of_counts, coreference_scores
-from elmore.tasks.model_folder import MixWeights
-from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.significance import bootstrap_interval, p_value
 
 PLAN = make_plan(TaskRecipe(), paper_variants(where=["input"]), seeds=3)

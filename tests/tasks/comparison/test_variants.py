@@ -3,7 +3,7 @@ import pytest
 from elmore.errors import InputError
 from elmore.recipe import apply_overrides
 from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, make_plan, paper_variants
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.core.config import TaskRecipe
 
 BASE = TaskRecipe()  # ELMo at the input, all layers, lambda 0.001
 

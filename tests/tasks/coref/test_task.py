@@ -8,12 +8,12 @@ import torch
 
 import small_tasks
 from elmore.errors import InputError, InputWarning
+from elmore.tasks.core.config import TrainingOptions
+from elmore.tasks.core.trained_model import TrainedModel, load
+from elmore.tasks.core.trainer import TaskTraining
 from elmore.tasks.coref.task import COREF, CorefExample, CorefOptions, CorefRecipe, cut, draw_sentences, in_parts
 from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
-from elmore.tasks.recipe import TrainingOptions
 from elmore.tasks.significance import score_of
-from elmore.tasks.task_training import TaskTraining
-from elmore.tasks.trained_model import TrainedModel, load
 
 TEXT = "John saw Mary. She likes his dog.\nIt barks."
 DOCUMENT = CorefExample(
@@ -252,7 +252,7 @@ def test_a_very_long_sentence_is_not_what_all_others_are_padded_to(model, monkey
     sentences = [["John", "saw", "Mary", "."], ["She"], ["It", "barks"] * 20, ["He", "barks", "."], ["John", "barks"]]
     document = CorefExample(sentences)
     together = maker.batch([document])
-    monkeypatch.setattr("elmore.tasks.batch_maker.PLACES_TOGETHER", 20)
+    monkeypatch.setattr("elmore.tasks.core.batching.PLACES_TOGETHER", 20)
     apart = maker.batch([document])
     assert [one.lengths for one in together.inputs] == [(4, 1, 40, 3, 2)]
     assert [one.lengths for one in apart.inputs] == [(4, 1), (40,), (3, 2)]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.events import Finished, Fitted
+from elmore.tasks.core.events import Finished, Fitted
+from elmore.tasks.core.trained_model import load
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.senses.wic import best_threshold, token_use
 from elmore.tasks.senses.wic_reader import WordInContext
-from elmore.tasks.text_cutter import StyledTextCutter
-from elmore.tasks.trained_model import load
 from small_senses import train_small
 
 METHODS = ("threshold", "classifier")
@@ -108,7 +108,7 @@ def test_pairs_are_the_same_from_the_threshold_of_the_dev_set_on(tmp_path):
 
 
 def test_a_threshold_is_chosen_by_the_dev_set_alone(data, tmp_path, monkeypatch):
-    from elmore.tasks.layer_cache import LayerReader
+    from elmore.tasks.inputs.layer_cache import LayerReader
 
     read: list[list[str]] = []
     original = LayerReader.layers
@@ -184,7 +184,7 @@ def test_a_pair_that_cannot_be_read_is_answered_with_what_is_expected(text, comp
 
 def test_characters_that_hold_no_word_are_named():
     with pytest.raises(InputError, match=r"x, line 3: the characters from 1 up to 2 of 'a b' hold no word"):
-        token_use(WordInContext("a b", 1, 2), StyledTextCutter("moses"), "x, line 3")
+        token_use(WordInContext("a b", 1, 2), StyledTokenizer("moses"), "x, line 3")
 
 
 def test_ratings_are_no_labels(data, rated, runs, tmp_path):

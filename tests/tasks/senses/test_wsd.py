@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from elmore.errors import InputError, NotFound
-from elmore.tasks.events import Finished, Fitted, Fitting, Opened
+from elmore.tasks.core.events import Finished, Fitted, Fitting, Opened
+from elmore.tasks.core.trained_model import TrainedModel, load
+from elmore.tasks.core.training_run import train
 from elmore.tasks.senses.wsd import LinearSense, NearestSense, PredictedSense, SenseSentence
 from elmore.tasks.senses.wsd_reader import WsdInstance
-from elmore.tasks.train_model import train
-from elmore.tasks.trained_model import TrainedModel, load
 from elmore.training.events import Stopped
 from small_senses import BEND, GREETING, SENTENCES, SMALL, WEAPON, train_small, write_index, write_wsd
 
@@ -278,7 +278,7 @@ def test_a_finished_run_that_goes_on_writes_the_same_model_again(data, runs, tmp
 
 
 def test_progress_is_told_with_time_left(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.tasks.fitting.SECONDS_OF_SILENCE", -1.0)
+    monkeypatch.setattr("elmore.tasks.core.training_run.SECONDS_OF_SILENCE", -1.0)
     events = train_small("wsd", tmp_path / "run", data, task__sense_index=str(write_index(tmp_path)))
     read = [event for event in events if isinstance(event, Fitting)]
     # 37 tokens of training sentences with targets make one batch, and the same as dev set another.

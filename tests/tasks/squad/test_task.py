@@ -12,15 +12,15 @@ from elmore.errors import InputError, InputWarning
 from elmore.tasks.compare_models import compare
 from elmore.tasks.comparison.cell_run import score_tests
 from elmore.tasks.comparison.events import Reported
-from elmore.tasks.events import Opened
-from elmore.tasks.layer_cache import LayerReader
+from elmore.tasks.core.events import Opened
+from elmore.tasks.core.trained_model import load
+from elmore.tasks.inputs.layer_cache import LayerReader
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.significance import score_of
 from elmore.tasks.squad import paragraph_questions
 from elmore.tasks.squad.paragraph_questions import PlacedAnswer, agreed_answer, cut_paragraph, place_answer
 from elmore.tasks.squad.reader import GoldAnswer
 from elmore.tasks.squad.task import AnsweredQuestions, SquadOptions, counts, read, score
-from elmore.tasks.text_cutter import StyledTextCutter
-from elmore.tasks.trained_model import load
 from small_tasks import PARAGRAPHS, SMALL, TRAINING, WITH_ELMO, squad, train_small, write_data
 
 OPTIONS = SquadOptions(token_style="ud")
@@ -119,7 +119,7 @@ def test_a_paragraph_is_read_once_for_all_its_questions(run, monkeypatch):
 
 
 def test_an_answer_is_found_among_tokens_by_its_characters():
-    paragraph = cut_paragraph("A state-of-the-art car. It won't stop.", StyledTextCutter("ud"), "here")
+    paragraph = cut_paragraph("A state-of-the-art car. It won't stop.", StyledTokenizer("ud"), "here")
 
     def placed(text: str, start: int) -> PlacedAnswer | None:
         return place_answer(GoldAnswer(text, start), paragraph)

@@ -8,17 +8,17 @@ import torch
 import small_tasks
 from elmore.engine.rows import bucket_by_length
 from elmore.errors import InputError, InputWarning
-from elmore.tasks import batch_maker
 from elmore.tasks.comparison.preparation import read_data
-from elmore.tasks.layer_cache import LayerReader
+from elmore.tasks.core import batching
+from elmore.tasks.core.trained_model import TrainedModel, load
+from elmore.tasks.core.training_run import resolve_recipe, train
+from elmore.tasks.inputs.layer_cache import LayerReader
 from elmore.tasks.metrics.score import Counts
 from elmore.tasks.readers.conll2012 import propositions, read_conll2012
 from elmore.tasks.readers.tag_schemes import spans_of
 from elmore.tasks.srl import model as role_labeling
 from elmore.tasks.srl.model import PredictedFrame, PredictedRoles, RoleExample
 from elmore.tasks.srl.task import SRL, SrlOptions
-from elmore.tasks.train_model import resolve_recipe, train
-from elmore.tasks.trained_model import TrainedModel, load
 
 # Two predicates, one whose V is at another token than its lemma, and a sentence without any.
 TWO = """#begin document (two); part 000
@@ -156,10 +156,8 @@ def test_the_bilm_reads_a_sentence_once_however_many_predicates_it_has(model, mo
     monkeypatch.setattr(
         LayerReader, "layers", lambda self, sentences: read.extend(map(list, sentences)) or original(self, sentences)
     )
-    monkeypatch.setattr(batch_maker, "TOKENS_AT_ONCE", max(at_once, 10))
-    monkeypatch.setattr(
-        batch_maker, "bucket_by_length", lambda lengths, tokens: bucket_by_length(lengths, tokens=at_once)
-    )
+    monkeypatch.setattr(batching, "PREDICTION_BATCH_TOKENS", max(at_once, 10))
+    monkeypatch.setattr(batching, "bucket_by_length", lambda lengths, tokens: bucket_by_length(lengths, tokens=at_once))
     assert model.predict_examples(examples) == expected
     assert sorted(read) == sorted(sentences)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmore.tasks.classification.task import ClassifierOptions, LabeledTokens, classification_task
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.task import Dataset
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.readers.labeled_text import read_labeled_text
-from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.task import Dataset
-from elmore.tasks.text_cutter import StyledTextCutter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class ClassifyRecipe(TaskRecipe):
 
 def read(paths: Sequence[str | Path], options: ClassifyOptions, *, to_train: bool) -> Dataset[LabeledTokens]:  # noqa: ARG001
     """All rows of some tables; every text is one sequence of tokens."""
-    cutter = StyledTextCutter("moses")
+    tokenizer = StyledTokenizer("moses")
     examples = []
     for path in paths:
         for row in read_labeled_text(path, text_column=options.text_column, label_column=options.label_column):
-            tokens = row.text.split(" ") if options.tokenized else cutter.tokens(row.text).tokens
+            tokens = row.text.split(" ") if options.tokenized else tokenizer.tokens(row.text).tokens
             examples.append(LabeledTokens([token for token in tokens if token], row.label, f"{path}, line {row.line}"))
     return Dataset(examples)
 

@@ -12,8 +12,8 @@ from elmore.display import pluralize
 from elmore.fields import checked_field
 from elmore.tasks.classification.task import ClassifierOptions, LabeledTokens, classification_task
 from elmore.tasks.classification.trees import read_trees
-from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.task import Dataset
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.task import Dataset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,15 @@ from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.nn.devices import send
 from elmore.tasks.classification.model import BiattentiveClassifier, ClassifierDropout
+from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.results import tab_separated
+from elmore.tasks.core.task import Batch, Labels, ReadExamples, Task, TaskModel
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.token_batch import TokenInputs
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.modules.ensembling import mean_of_probabilities
-from elmore.tasks.recipe import TaskOptions, TaskRecipe
-from elmore.tasks.result_lines import tab_separated
-from elmore.tasks.task import Batch, Labels, ReadExamples, Task, TaskModel, TextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
-from elmore.tasks.token_inputs import TokenInputs
 
 
 class LabeledTokens(NamedTuple):
@@ -172,8 +173,8 @@ def counts(example: LabeledExample, prediction: PredictedLabel) -> Counts:
     return Counts(gold=1, found=1, correct=int(example.label == prediction.label))
 
 
-def parse(text: str, cutter: TextCutter) -> list[LabeledTokens]:
-    return [LabeledTokens(cutter.tokens(text).tokens)]
+def parse(text: str, tokenizer: StyledTokenizer) -> list[LabeledTokens]:
+    return [LabeledTokens(tokenizer.tokens(text).tokens)]
 
 
 def result(

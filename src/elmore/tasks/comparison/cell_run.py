@@ -15,18 +15,18 @@ import torch
 from elmore.errors import InputError
 from elmore.fields import read_fields
 from elmore.files.atomic_files import atomic_write, make_folder
-from elmore.tasks.batch_maker import predict_together
 from elmore.tasks.comparison.events import CellEvaluated, CellProgressed, CellStarted, Told
 from elmore.tasks.comparison.result import CellResult, TestScore
 from elmore.tasks.comparison.variants import Cell
-from elmore.tasks.events import Finished
-from elmore.tasks.events import Told as TrainingTold
-from elmore.tasks.layer_cache import LayerCache, LayerReader
-from elmore.tasks.recipe import TaskRecipe, changed_fields
-from elmore.tasks.table import find_task
-from elmore.tasks.task import Task
-from elmore.tasks.train_model import FINE_TUNING, resolve_recipe, train
-from elmore.tasks.trained_model import TrainedModel, load
+from elmore.tasks.core.batching import predict_together
+from elmore.tasks.core.config import TaskRecipe, changed_fields
+from elmore.tasks.core.events import Finished
+from elmore.tasks.core.events import Told as TrainingTold
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.task import Task
+from elmore.tasks.core.trained_model import TrainedModel, load
+from elmore.tasks.core.training_run import FINE_TUNING, resolve_recipe, train
+from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.training.checkpoints import TrainingCheckpoints
 from elmore.training.events import Evaluated, Progressed, Stopped
 from elmore.training.log import read_log
@@ -144,7 +144,7 @@ def score_tests(
     for name, files in tests.items():
         examples = task.read(files, model.assembled.recipe.task, to_train=False).examples
         for maker in makers:
-            maker.read_ahead(examples)
+            maker.fill_cache(examples)
         models = zip(makers, (one.model for one in members), strict=True)
         predictions = predict_together(list(models), examples)
         score, pairs = task.score(examples, predictions), task.scored_pairs(examples, predictions)

@@ -8,7 +8,7 @@ import torch
 
 from elmore.tasks.comparison.cell_run import score_tests
 from elmore.tasks.comparison.result import EnsembleResult
-from elmore.tasks.trained_model import load
+from elmore.tasks.core.trained_model import load
 from elmore.training.graceful_stop import StoppableEvents
 
 Files = Sequence[str | Path]

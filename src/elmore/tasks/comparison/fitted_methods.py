@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import torch
 
 from elmore.errors import InputError
-from elmore.tasks.recipe import ElmoOptions, TaskOptions, TaskRecipe, WordOptions
-from elmore.tasks.task import FittedModel, Labels, Task
-from elmore.tasks.token_embedder import BilmShape, TokenEmbedder
-from elmore.tasks.token_vocabulary import TokenVocabulary
+from elmore.tasks.core.config import ElmoOptions, TaskOptions, TaskRecipe, WordOptions
+from elmore.tasks.core.task import FittedModel, Labels, Task
+from elmore.tasks.inputs.embedder import BilmShape, TokenEmbedder
+from elmore.tasks.inputs.vocabulary import TokenVocabulary
 
 
 def refuse_fitted(task: Task[Any, Any], recipes: Iterable[TaskRecipe], labels: Labels) -> None:

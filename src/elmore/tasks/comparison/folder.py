@@ -30,7 +30,7 @@ from elmore.files.locks import LOCK, file_lock
 from elmore.files.os_errors import cannot_be_written
 from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
 from elmore.tasks.comparison.variants import Cell, folder_name
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.core.config import TaskRecipe
 
 R = TypeVar("R")
 

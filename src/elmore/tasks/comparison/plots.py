@@ -10,7 +10,7 @@ from elmore.files.atomic_files import atomic_write
 from elmore.tasks.comparison.result import CellResult
 from elmore.tasks.comparison.table import Comparison, Row
 from elmore.tasks.comparison.variants import Plan, Variant
-from elmore.tasks.mix_plot import PANEL, STYLE, draw_mixes
+from elmore.tasks.core.mix_plot import PANEL, STYLE, draw_mixes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

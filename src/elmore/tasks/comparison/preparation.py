@@ -13,11 +13,11 @@ from elmore.model import load
 from elmore.sources.model_location import without_credentials
 from elmore.tasks.comparison.events import TextRead
 from elmore.tasks.comparison.variants import Cell
-from elmore.tasks.layer_cache import LayerCache, LayerReader
-from elmore.tasks.new_model import find_token_style
-from elmore.tasks.recipe import TaskRecipe
-from elmore.tasks.table import find_task
-from elmore.tasks.task import Labels, Task, token_sequences
+from elmore.tasks.core.assembly import find_token_style
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.task import Labels, Task, token_sequences
+from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.training.graceful_stop import StoppableEvents
 
 Files = Sequence[str | Path]

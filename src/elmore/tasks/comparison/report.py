@@ -10,7 +10,7 @@ from elmore.tasks.comparison.folder import ComparisonFolder
 from elmore.tasks.comparison.plots import plot_comparison
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.comparison.variants import Plan
-from elmore.tasks.task import Task
+from elmore.tasks.core.task import Task
 
 
 def write_report(place: Path, task: Task[Any, Any], plan: Plan, *, kept: ComparisonFolder, failed: int = 0) -> Reported:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmore.fields import check_fields
-from elmore.tasks.model_folder import MixWeights
+from elmore.tasks.core.model_folder import MixWeights
 
 
 @dataclass(frozen=True, kw_only=True)

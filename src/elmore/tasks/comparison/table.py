@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
 from elmore.tasks.comparison.variants import Plan
-from elmore.tasks.significance import CountScore, bootstrap_interval, f1_of_counts, p_value
+from elmore.tasks.significance import CountScore, bootstrap_interval, f1_of_counts, randomization_test
 
 CountsByKey = Mapping[ScoreKey, Mapping[str, NDArray[Any]]]  # and by test set
 Interval = tuple[float, float]  # in which a value lies in 95 of 100 test sets that could be drawn from this one
@@ -266,7 +266,7 @@ def _gain(
     return Gain(
         gain=own - other,
         error_reduction=reduction,
-        p=p_value(own_counts, other_counts, counted.score),
+        p=randomization_test(own_counts, other_counts, counted.score),
         interval=bootstrap_interval(own_counts, other_counts, counted.score),
     )
 

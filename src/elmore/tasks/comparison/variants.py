@@ -11,7 +11,7 @@ from typing import Any
 
 from elmore.errors import InputError
 from elmore.recipe import apply_overrides
-from elmore.tasks.recipe import TaskRecipe
+from elmore.tasks.core.config import TaskRecipe
 
 WITHOUT, WITH = "without ELMo", "with ELMo"
 

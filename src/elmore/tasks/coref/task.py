@@ -27,6 +27,8 @@ from elmore.display import pluralize
 from elmore.errors import InputError, InputWarning
 from elmore.fields import checked_field
 from elmore.nn.devices import send
+from elmore.tasks.core.config import TaskOptions, TaskRecipe, TrainingOptions
+from elmore.tasks.core.task import Batch, Dataset, Labels, Task, TaskModel
 from elmore.tasks.coref.metric import conll_counts, conll_of_counts, coreference_scores, without_singletons
 from elmore.tasks.coref.model import (
     DocumentTokens,
@@ -37,13 +39,12 @@ from elmore.tasks.coref.model import (
     link_clusters,
     rank_together,
 )
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.token_batch import TokenInputs
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.score import Score
 from elmore.tasks.modules.rnn import BiLstm
 from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
-from elmore.tasks.recipe import TaskOptions, TaskRecipe, TrainingOptions
-from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
-from elmore.tasks.token_inputs import TokenInputs
 
 LONGEST_DOCUMENT = 10_000  # words; the layers of more would fill gigabytes
 TokenSpan = tuple[int, int]  # the first token of a document or of a part, and the one after the last
@@ -354,13 +355,13 @@ def official(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Se
     return "\n".join(documents)
 
 
-def parse(text: str, cutter: TextCutter) -> list[CorefExample]:
+def parse(text: str, tokenizer: StyledTokenizer) -> list[CorefExample]:
     """A text as one document."""
-    sentences = [cut for cut in cutter.sentences(text) if cut.tokens]
+    sentences = [cut for cut in tokenizer.sentences(text) if cut.tokens]
     if not sentences:
         return []
     places = [place for one in sentences for place in one.offsets]
-    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places, document=cutter.name))
+    return in_parts(CorefExample([one.tokens for one in sentences], offsets=places, document=tokenizer.name))
 
 
 def result(

@@ -11,11 +11,11 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from elmore.errors import InputError
+from elmore.tasks.inputs.tokenizer import StyledTokenizer, TokenizedSentence
 from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.senses.target_words import covering_tokens
 from elmore.tasks.senses.wsd_f1 import PARTS_OF_SPEECH
 from elmore.tasks.senses.wsd_reader import WsdInstance
-from elmore.tasks.task import CutSentence, TextCutter
 
 EXPECTED = (
     "expected text with targets as in: He sat on the [bank|bank|NOUN] of the river. Or JSON as in: "
@@ -27,7 +27,7 @@ _TARGET = re.compile(r"\[([^\[\]|]+)\|([^\[\]|]+)\|([^\[\]|]+)\]")
 class SenseRequest(NamedTuple):
     """The sentences of a text, and the words in them whose senses are asked for."""
 
-    sentences: list[CutSentence]
+    sentences: list[TokenizedSentence]
     targets: list[list[WsdInstance]]  # of each sentence
 
 
@@ -40,15 +40,15 @@ def plain_text(line: str) -> str:
     return " ".join(_parse_json(line).tokens) if _is_json(line) else _unmarked(line).text
 
 
-def parse_request(line: str, cutter: TextCutter) -> SenseRequest:
+def parse_request(line: str, tokenizer: StyledTokenizer) -> SenseRequest:
     """The sentences of either form, each with its targets; given tokens are one sentence."""
     if _is_json(line):
         tokens, own = _parse_json(line)
         ends = list(accumulate(len(token) + 1 for token in tokens))
         offsets = [(end - 1 - len(token), end - 1) for token, end in zip(tokens, ends, strict=True)]
-        return SenseRequest([CutSentence(tokens, offsets)], [own])
+        return SenseRequest([TokenizedSentence(tokens, offsets)], [own])
     text, marks = _unmarked(line)
-    sentences = cutter.sentences(text)
+    sentences = tokenizer.sentences(text)
     targets: list[list[WsdInstance]] = [[] for _ in sentences]
     for number, (start, end, lemma, pos) in enumerate(marks):
         covered = [(row, covering_tokens(cut.offsets, start, end)) for row, cut in enumerate(sentences)]

@@ -14,7 +14,7 @@ from torch import Tensor
 from elmore.errors import InputError
 from elmore.nn.devices import send
 from elmore.nn.mix import NO_SHARE, LayerMix
-from elmore.tasks.token_embedder import TokenEmbedder
+from elmore.tasks.inputs.embedder import TokenEmbedder
 
 
 class TokenSpan(NamedTuple):

@@ -27,13 +27,16 @@ from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.files.text_files import display_name, read_lines
 from elmore.nn.devices import send
+from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.results import tab_separated
+from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.rank_correlation import rank_score
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.modules.ensembling import mean_scores
 from elmore.tasks.modules.feed_forward import FeedForward
-from elmore.tasks.recipe import TaskOptions, TaskRecipe
-from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.senses.target_words import (
     TokenSpan,
     candidate_layers,
@@ -45,9 +48,6 @@ from elmore.tasks.senses.target_words import (
     take_layer,
 )
 from elmore.tasks.senses.wic_reader import RatedPair, WicPair, WordInContext, parse_wic_pair, read_scws, read_wic
-from elmore.tasks.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel, TextCutter
-from elmore.tasks.text_cutter import StyledTextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
 
 EXPECTED = (
     "expected two texts with a tab between them and a word of each in brackets, as in: I sat on the [bank].\\tThe "
@@ -228,7 +228,7 @@ def best_threshold(similarities: Sequence[float], labels: Sequence[bool]) -> flo
 
 def read(paths: Sequence[str | Path], options: WicOptions, *, to_train: bool) -> Dataset[UsePair]:
     """Pairs of JSON lines, with labels; to evaluate also of SCWS, with ratings."""
-    cutter = StyledTextCutter("moses" if options.token_style == "auto" else options.token_style)
+    tokenizer = StyledTokenizer("moses" if options.token_style == "auto" else options.token_style)
     pairs: list[UsePair] = []
     for path in paths:
         name = display_name(path)
@@ -240,16 +240,16 @@ def read(paths: Sequence[str | Path], options: WicOptions, *, to_train: bool) ->
             )
         for pair in read_scws(path) if has_ratings else read_wic(path):
             place = f"{name}, line {pair.line}"
-            first, second = (token_use(use, cutter, place) for use in (pair.first, pair.second))
+            first, second = (token_use(use, tokenizer, place) for use in (pair.first, pair.second))
             rating = pair.rating if isinstance(pair, RatedPair) else None
             label = pair.label if isinstance(pair, WicPair) else None
             pairs.append(UsePair(first, second, label, rating, place))
     return Dataset(pairs)
 
 
-def token_use(use: WordInContext, cutter: TextCutter, place: str) -> TokenUse:
+def token_use(use: WordInContext, tokenizer: StyledTokenizer, place: str) -> TokenUse:
     """A use among the tokens of its text, which is read as one sentence."""
-    cut = cutter.tokens(use.text)
+    cut = tokenizer.tokens(use.text)
     span = covering_tokens(cut.offsets, use.start, use.end)
     if span is None:
         raise InputError(f"{place}: the characters from {use.start} up to {use.end} of {use.text[:60]!r} hold no word")
@@ -285,9 +285,9 @@ def counts(pair: UsePair, prediction: PredictedPair) -> Counts:
     return Counts(gold=1, found=1, correct=int(pair.label == prediction.is_same))
 
 
-def parse(text: str, cutter: TextCutter) -> list[UsePair]:
+def parse(text: str, tokenizer: StyledTokenizer) -> list[UsePair]:
     first, second = parse_uses(text)
-    return [UsePair(token_use(first, cutter, "the first text"), token_use(second, cutter, "the second text"))]
+    return [UsePair(token_use(first, tokenizer, "the first text"), token_use(second, tokenizer, "the second text"))]
 
 
 def parse_uses(line: str) -> tuple[WordInContext, WordInContext]:

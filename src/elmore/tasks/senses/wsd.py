@@ -28,9 +28,12 @@ from elmore.display import pluralize
 from elmore.errors import InputError
 from elmore.files.text_files import PACKED_SUFFIXES
 from elmore.nn.devices import send
+from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.modules.ensembling import mean_of_probabilities
-from elmore.tasks.recipe import TaskOptions, TaskRecipe
 from elmore.tasks.senses.inventory import LABEL_TYPES, SenseInventory, inventory_labels
 from elmore.tasks.senses.sense_index import read_sense_index
 from elmore.tasks.senses.sense_requests import parse_request, plain_text
@@ -45,8 +48,6 @@ from elmore.tasks.senses.target_words import (
 )
 from elmore.tasks.senses.wsd_f1 import wsd_scores
 from elmore.tasks.senses.wsd_reader import WsdInstance, find_keys, read_wsd
-from elmore.tasks.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel, TextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,9 +325,9 @@ def counts(example: SenseSentence, senses: Sequence[PredictedSense]) -> Counts:
     return Counts(gold=len(example.targets), found=answered, correct=right)
 
 
-def parse(text: str, cutter: TextCutter) -> list[SenseSentence]:
+def parse(text: str, tokenizer: StyledTokenizer) -> list[SenseSentence]:
     """The sentences of a text in which there are targets; see `sense_requests` for how they are marked."""
-    request = parse_request(text, cutter)
+    request = parse_request(text, tokenizer)
     return [
         SenseSentence(cut.tokens, targets, offsets=cut.offsets)
         for cut, targets in zip(request.sentences, request.targets, strict=True)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from elmore.errors import InputError
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.readers.json_lines import parse_json_line
 from elmore.tasks.senses.target_words import covering_tokens
 from elmore.tasks.squad.reader import GoldAnswer, SquadQuestion, parse_paragraph
-from elmore.tasks.task import TextCutter
 
 # In tokens. SQuAD's longest paragraph has some 700; beyond this, attention of all to all would take the memory.
 LONGEST_WINDOW = 800
@@ -33,9 +33,9 @@ class CutParagraph(NamedTuple):
     windows: Sequence[Window]
 
 
-def cut_paragraph(text: str, cutter: TextCutter, where: str) -> CutParagraph:
+def cut_paragraph(text: str, tokenizer: StyledTokenizer, where: str) -> CutParagraph:
     """The tokens of all of a paragraph's sentences, in windows that overlap by half where there are too many."""
-    sentences = cutter.sentences(text)
+    sentences = tokenizer.sentences(text)
     tokens = [token for sentence in sentences for token in sentence.tokens]
     offsets = [span for sentence in sentences for span in sentence.offsets]
     if not tokens:

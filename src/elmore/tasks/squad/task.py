@@ -23,11 +23,15 @@ from elmore.errors import InputError, InputWarning
 from elmore.fields import checked_field
 from elmore.files.text_files import display_name
 from elmore.nn.devices import send
+from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.results import tab_separated
+from elmore.tasks.core.task import Batch, Dataset, Labels, Task, TaskModel
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.token_batch import TokenInputs
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.modules.encoder_inputs import EncoderInputs
 from elmore.tasks.modules.ensembling import mean_of_probabilities
-from elmore.tasks.recipe import TaskOptions, TaskRecipe
-from elmore.tasks.result_lines import tab_separated
 from elmore.tasks.squad.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.squad.metric import squad_scores, token_f1
 from elmore.tasks.squad.model import Bidaf
@@ -41,10 +45,6 @@ from elmore.tasks.squad.paragraph_questions import (
     placed_answers,
 )
 from elmore.tasks.squad.reader import SquadQuestion, read_squad
-from elmore.tasks.task import Batch, Dataset, Labels, Task, TaskModel, TextCutter
-from elmore.tasks.text_cutter import StyledTextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
-from elmore.tasks.token_inputs import TokenInputs
 from elmore.text.style import TokenStyle
 
 WHOLE = 10_000  # what an answer that is all right counts, so that a share of it is a whole number too
@@ -159,7 +159,7 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
     files: dict[str, int] = {}  # of each id
     for number, path in enumerate(paths):
         # One name for all of a file's paragraphs, so that those which look alike odd are warned of once.
-        cutter = StyledTextCutter(style, name=f"{display_name(path)}, a paragraph")
+        tokenizer = StyledTokenizer(style, name=f"{display_name(path)}, a paragraph")
         for stored in read_squad(path):
             for one in stored.questions:
                 # Answers go by the id; in training it is nobody's concern.
@@ -169,12 +169,12 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
             seen["impossible"] += len(stored.questions) - len(asked)
             if not asked:
                 continue
-            paragraph = cut_paragraph(stored.context, cutter, asked[0].place)
+            paragraph = cut_paragraph(stored.context, tokenizer, asked[0].place)
             seen["windowed"] += len(paragraph.windows) > 1
             for question in asked:
                 if to_train and not question.answers:
                     raise InputError(f"{question.place}: the question {question.id!r} has no answers to learn from")
-                found = list(_windows(question, paragraph, cutter, seen))
+                found = list(_windows(question, paragraph, tokenizer, seen))
                 if to_train:
                     # A window without the answer has nothing to learn from.
                     found = [example for example in found if example.span is not None][:1]
@@ -185,7 +185,7 @@ def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) 
 
 
 def _windows(
-    question: SquadQuestion, paragraph: CutParagraph, cutter: TextCutter, seen: Counter[str]
+    question: SquadQuestion, paragraph: CutParagraph, tokenizer: StyledTokenizer, seen: Counter[str]
 ) -> Iterator[ParagraphQuestion]:
     """A question with each window of its paragraph; what is odd about its answers is counted."""
     placed = placed_answers(question, paragraph)
@@ -194,7 +194,7 @@ def _windows(
     answer = agreed_answer(placed)
     example = ParagraphQuestion(
         (),
-        _question_tokens(question.text, cutter, question.place),
+        _question_tokens(question.text, tokenizer, question.place),
         (),
         paragraph.text,
         question.id,
@@ -212,8 +212,8 @@ def _in_window(example: ParagraphQuestion, window: Window) -> ParagraphQuestion:
     return example._replace(context=window.tokens, offsets=window.offsets)
 
 
-def _question_tokens(text: str, cutter: TextCutter, place: str) -> list[str]:
-    tokens = cutter.tokens(text).tokens
+def _question_tokens(text: str, tokenizer: StyledTokenizer, place: str) -> list[str]:
+    tokens = tokenizer.tokens(text).tokens
     if not tokens:
         raise InputError(f"{place}: there are no words in the question {text[:60]!r}")
     return tokens
@@ -290,14 +290,14 @@ def official(examples: Sequence[ParagraphQuestion], predictions: Sequence[Predic
     return json.dumps({example.id: prediction.text for example, prediction in best}, ensure_ascii=False)
 
 
-def parse(text: str, cutter: TextCutter) -> list[ParagraphQuestion]:
+def parse(text: str, tokenizer: StyledTokenizer) -> list[ParagraphQuestion]:
     asked = parse_questions(text)
-    paragraph = cut_paragraph(asked.context, cutter, "the paragraph")
+    paragraph = cut_paragraph(asked.context, tokenizer, "the paragraph")
     for notice in _notices(Counter(windowed=len(paragraph.windows) > 1), to_train=False):
-        warnings.warn(f"{cutter.name}: {notice}", InputWarning, stacklevel=2)
+        warnings.warn(f"{tokenizer.name}: {notice}", InputWarning, stacklevel=2)
     examples = []
     for name, question in asked.questions:
-        tokens = _question_tokens(question, cutter, f"question {name}")
+        tokens = _question_tokens(question, tokenizer, f"question {name}")
         example = ParagraphQuestion((), tokens, (), paragraph.text, name, place=name)
         examples += [_in_window(example, window) for window in paragraph.windows]
     return examples

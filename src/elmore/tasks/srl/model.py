@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from elmore.errors import InputError
 from elmore.fields import checked_field
 from elmore.nn.devices import send
+from elmore.tasks.core.config import TaskOptions
+from elmore.tasks.core.task import Batch, TaskModel
+from elmore.tasks.inputs.embedder import EmbeddedTokens, TokenEmbedder
 from elmore.tasks.modules.crf import viterbi
 from elmore.tasks.modules.ensembling import mean_of_probabilities
 from elmore.tasks.readers.tag_schemes import allowed_transitions
-from elmore.tasks.recipe import TaskOptions
 from elmore.tasks.srl.highway_lstm import AlternatingHighwayLstm
 from elmore.tasks.tagging.sequence_tagger import SequenceTagger, decode_together
-from elmore.tasks.task import Batch, TaskModel
-from elmore.tasks.token_embedder import EmbeddedTokens, TokenEmbedder
 
 TOKENS_OF_FRAMES = 2**15  # that are labelled together when predicting
 

@@ -16,13 +16,14 @@ from pathlib import Path
 from elmore.display import join_names, pluralize
 from elmore.errors import InputError, InputWarning
 from elmore.fields import checked_field
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.task import Dataset, Labels, Task
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.readers.conll2012 import VERB, argument_cells, propositions, read_conll2012
 from elmore.tasks.readers.tag_schemes import Span, lenient_spans, tags_of
-from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.srl.metric import arguments, srl_scores
 from elmore.tasks.srl.model import PredictedRoles, RoleExample, RoleLabeler, RoleLabelerOptions
-from elmore.tasks.task import Dataset, Labels, Task, TextCutter
 
 # Tokens of raw text. Of so many some 150 are predicates, and for each of those all are read: a minute on a CPU.
 LONG_SENTENCE = 1000
@@ -238,13 +239,13 @@ def _rows(columns: Sequence[Sequence[str]]) -> list[str]:
     return ["\t".join(row) for row in zip(*columns, strict=True)] + [""] if columns else []
 
 
-def parse(text: str, cutter: TextCutter) -> list[RoleExample]:
+def parse(text: str, tokenizer: StyledTokenizer) -> list[RoleExample]:
     """The sentences of a text."""
-    found = [RoleExample(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text) if cut.tokens]
+    found = [RoleExample(cut.tokens, offsets=cut.offsets) for cut in tokenizer.sentences(text) if cut.tokens]
     longest = max((len(one.tokens) for one in found), default=0)
     if longest > LONG_SENTENCE:
         warnings.warn(
-            f"{cutter.name}: has a sentence of {longest:,} tokens, which takes long: it is read once for each of its "
+            f"{tokenizer.name}: a sentence has {longest:,} tokens, which takes long: it is read once for each of its "
             "predicates. If it is several sentences, write each on a line of its own",
             InputWarning,
             stacklevel=2,

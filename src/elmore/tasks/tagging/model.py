@@ -10,12 +10,13 @@ from typing import NamedTuple, Self
 from torch import Tensor
 
 from elmore.fields import checked_field
+from elmore.tasks.core.config import TaskOptions
+from elmore.tasks.core.task import Batch, TaskModel
+from elmore.tasks.inputs.embedder import TokenEmbedder
+from elmore.tasks.inputs.token_batch import TokenInputs
+from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.modules.crf import AllowedTransitions, LinearChainCrf
-from elmore.tasks.recipe import TaskOptions
 from elmore.tasks.tagging.sequence_tagger import SequenceTagger, decode_together
-from elmore.tasks.task import Batch, TaskModel, TextCutter
-from elmore.tasks.token_embedder import TokenEmbedder
-from elmore.tasks.token_inputs import TokenInputs
 
 
 class TaggedTokens(NamedTuple):
@@ -79,6 +80,6 @@ class TaggerModel(TaskModel[TaggedTokens, list[str]]):
         return emissions
 
 
-def parse_sentences(text: str, cutter: TextCutter) -> list[TaggedTokens]:
+def parse_sentences(text: str, tokenizer: StyledTokenizer) -> list[TaggedTokens]:
     """The sentences of a raw text."""
-    return [TaggedTokens(cut.tokens, offsets=cut.offsets) for cut in cutter.sentences(text)]
+    return [TaggedTokens(cut.tokens, offsets=cut.offsets) for cut in tokenizer.sentences(text)]

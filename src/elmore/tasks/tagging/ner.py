@@ -12,15 +12,15 @@ from pathlib import Path
 import torch
 
 from elmore.errors import InputError
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.task import Dataset, Labels, Task
+from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.span_f1 import span_scores
 from elmore.tasks.modules.crf import AllowedTransitions
 from elmore.tasks.readers.tag_schemes import allowed_transitions, lenient_spans, spans_of, tags_of
-from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.tagging.model import TaggedTokens, TaggerModel, TaggerOptions, parse_sentences
 from elmore.tasks.tagging.reader import detect_tag_scheme, read_tagged
-from elmore.tasks.task import Dataset, Labels, Task
-from elmore.tasks.token_embedder import TokenEmbedder
 
 
 @dataclass(frozen=True, kw_only=True)

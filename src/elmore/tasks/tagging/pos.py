@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmore.errors import InputError
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.task import Dataset, Labels, Task
+from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
-from elmore.tasks.recipe import TaskRecipe
 from elmore.tasks.tagging.model import TaggedTokens, TaggerModel, TaggerOptions, parse_sentences
 from elmore.tasks.tagging.reader import read_tagged
-from elmore.tasks.task import Dataset, Labels, Task
-from elmore.tasks.token_embedder import TokenEmbedder
 
 
 @dataclass(frozen=True, kw_only=True)

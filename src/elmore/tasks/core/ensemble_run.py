@@ -1,0 +1,137 @@
+"""Several models by one recipe, each with a seed of its own, one after another; together they are an ensemble.
+
+ensemble.json     the names of the members' folders
+seed-1/ …         a run each
+cache/            the layers of a frozen biLM, which all of them read, until the last has ended
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmore.errors import InputError
+from elmore.recipe import LARGEST_SEED
+from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.events import EnsembleFinished, Event, Told
+from elmore.tasks.core.model_folder import ensemble_members, is_task_model, write_ensemble
+from elmore.tasks.core.task import Task
+from elmore.tasks.core.trained_model import load
+from elmore.tasks.core.training_run import (
+    CACHE,
+    Paths,
+    TrainingRequest,
+    check_same_recipe,
+    resolve_recipe,
+    stored_recipe,
+    training_events,
+)
+from elmore.training.distributed import process_device
+from elmore.training.events import Stopped
+from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.run_folder import RunFolder
+
+
+def train_ensemble(
+    task: str | Task[Any, Any],
+    folder: str | Path,
+    *,
+    train: Paths,
+    dev: Paths,
+    seeds: int | None,
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None = None,
+    cache: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> StoppableEvents[Event]:
+    """Train as many models as `seeds` says, in folders of their own inside of one; `load` takes that one.
+
+    The first has the recipe's seed, the others those after it; all else is as for `train`. With None for `seeds` the
+    ensemble that was begun in the folder goes on; it keeps its members and its recipe.
+    """
+    # Each member has its own folder and recipe in place of these.
+    request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=seeds is None, cache=cache)
+    return StoppableEvents(lambda stop_asked: _locked_events(request, seeds, process_device(device), stop_asked))
+
+
+def _locked_events(
+    request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
+) -> Iterator[Event]:
+    with request.folder.locked():
+        yield from _events(request, seeds, device, stop_asked)
+
+
+def _events(
+    request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
+) -> Iterator[Event]:
+    place = request.folder.path
+    members, recipe = _begun(request) if seeds is None else _planned(request, seeds)
+    cache = request.cache or place / CACHE
+    for number, member in enumerate(members):
+        if is_task_model(member):
+            yield Told(f"{member.name} is trained already")
+            continue
+        yield Told(f"{member.name}, {number + 1} of {len(members)}")
+        run = RunFolder(member)
+        own = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
+        asked = replace(
+            request,
+            folder=run,
+            recipe=None if run.is_begun else own,
+            resume=run.is_begun,
+            cache=cache,
+            is_member=True,
+        )
+        for event in training_events(asked, device, stop_asked):
+            # Only now, so that data that cannot be learnt from leaves nothing behind.
+            if run.is_begun and not ensemble_members(place):
+                write_ensemble(place, [one.name for one in members])
+            if run.is_begun:
+                _check_same_data(run, RunFolder(members[0]))
+            yield event
+            if isinstance(event, Stopped):
+                return
+    if request.cache is None:
+        shutil.rmtree(cache, ignore_errors=True)
+    yield EnsembleFinished(place, len(members), load(place, device=device).evaluate(request.dev))
+
+
+def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskRecipe]:
+    """The members of a new ensemble, and the recipe of the first."""
+    place = request.folder.path
+    if seeds < 2:
+        raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
+    if ensemble_members(place) or request.folder.is_begun:
+        raise InputError(f"{place}: holds a run already; go on with it by --resume, or choose another folder")
+    request.folder.check_free(CACHE)
+    recipe = resolve_recipe(request.task, request.recipe)
+    first = recipe.training.seed
+    if first + seeds - 1 > LARGEST_SEED:
+        raise InputError(
+            f"{seeds} seeds from {first} on go beyond {LARGEST_SEED}, the largest; begin with a smaller one"
+        )
+    members = [place / f"seed-{seed}" for seed in range(first, first + seeds)]
+    for member in members:
+        # It may have learnt something else, from other data or by another recipe.
+        if RunFolder(member).is_begun or is_task_model(member):
+            raise InputError(f"{member}: holds a run already, and not one of this ensemble; choose another folder")
+    return members, recipe
+
+
+def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
+    place = request.folder.path
+    members = ensemble_members(place)
+    if not members:
+        raise InputError(f"{place}: no ensemble to go on with; start one without --resume")
+    recipe = stored_recipe(request.task, RunFolder(members[0]))
+    check_same_recipe(request, recipe)
+    return members, recipe
+
+
+def _check_same_data(run: RunFolder, first: RunFolder) -> None:
+    if run.read().provenance != first.read().provenance:
+        raise InputError(
+            f"{run.path}: the data is not what {first.path.name} was trained on; give the same, or begin anew elsewhere"
+        )

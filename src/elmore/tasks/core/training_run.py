@@ -1,0 +1,436 @@
+"""From labelled examples to a task model: the door to training, for the command line and for Python alike."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+from elmore.errors import FormatError, InputError, MissingExtra, error_context
+from elmore.fields import read_fields
+from elmore.model import Model, load
+from elmore.recipe import apply_overrides, read_recipe
+from elmore.tasks.core.assembly import AssembledModel, find_token_style, new_model
+from elmore.tasks.core.batching import Collator
+from elmore.tasks.core.config import TaskRecipe, changed_fields
+from elmore.tasks.core.events import Event, Finished, Fitted, Fitting, Opened, Told
+from elmore.tasks.core.mix_plot import draw_mixes
+from elmore.tasks.core.model_folder import ELMO, TaskModelCard, write_task_model
+from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.task import NO_ENSEMBLE, Batch, Dataset, Fit, FittedModel, Task, fine_tuning_sentences
+from elmore.tasks.core.trained_model import stored_model
+from elmore.tasks.core.trainer import TaskTraining, epoch_steps
+from elmore.tasks.inputs.bilm import bilm_reference, fine_tune, has_unfinished_fine_tuning
+from elmore.tasks.metrics.score import Score
+from elmore.text.style import TokenStyle
+from elmore.training.distributed import process_device
+from elmore.training.events import Stopped
+from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.loss_curve import plot_log
+from elmore.training.progress_reports import SECONDS_OF_SILENCE
+from elmore.training.run import TrainingRun
+from elmore.training.run_folder import RunFolder, StoredRun
+from elmore.training.settings import RunSettings
+
+CACHE, FINE_TUNING, MIX = "cache", "fine-tuning", "mix.png"  # in the run's folder
+# A short epoch on a GPU would take as long to write down as to train: the vectors of all words are in a checkpoint.
+SECONDS_BETWEEN_CHECKPOINTS = 15.0
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def train(
+    task: str | Task[Any, Any],
+    folder: str | Path,
+    *,
+    train: Paths,
+    dev: Paths,
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None = None,
+    resume: bool = False,
+    cache: str | Path | None = None,
+    device: str | torch.device | None = None,
+) -> StoppableEvents[Event]:
+    """Train a task's model in a folder of its own; go through the events and it is done.
+
+    `recipe` is a recipe of the task, the name of one or a TOML file; without it the task's own. A mapping changes
+    single fields, as in {"elmo.where": "none", "training.seed": 3}. A run that goes on (`resume`) keeps its
+    recipe; what is said of it again must be the same.
+    `cache` is a folder for the layers of a frozen biLM, which several trainings may share; by default it lies in the
+    run's own folder and goes when the training has ended.
+
+    Nothing happens before the first event is asked for. `stop()` has the run save and end soon.
+    """
+    request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=resume, cache=cache)
+    return StoppableEvents(lambda stop_asked: training_events(request, process_device(device), stop_asked))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRequest:
+    """What the caller of `train` wants."""
+
+    task: Task[Any, Any]
+    folder: RunFolder
+    train: Sequence[str | Path]
+    dev: Sequence[str | Path]
+    recipe: TaskRecipe | Mapping[str, Any] | str | Path | None
+    resume: bool
+    cache: Path | None
+    is_member: bool = False  # of several that will decide together
+
+    @classmethod
+    def of(
+        cls,
+        task: str | Task[Any, Any],
+        folder: str | Path,
+        *,
+        train: Paths,
+        dev: Paths,
+        recipe: TaskRecipe | Mapping[str, Any] | str | Path | None,
+        resume: bool,
+        cache: str | Path | None,
+    ) -> "TrainingRequest":
+        """From what a caller writes: names for tasks, one path or several."""
+        return cls(
+            task=find_task(task) if isinstance(task, str) else task,
+            folder=RunFolder(Path(folder)),
+            train=_paths(train),
+            dev=_paths(dev),
+            recipe=recipe,
+            resume=resume,
+            cache=None if cache is None else Path(cache),
+        )
+
+
+def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] | str | Path | None) -> TaskRecipe:
+    """The recipe that was asked for, whole; a mapping may name another one to begin with as "base"."""
+    if isinstance(recipe, TaskRecipe):
+        return recipe
+    changes = dict(recipe) if isinstance(recipe, Mapping) else {}
+    base = changes.pop("base", None) if isinstance(recipe, Mapping) else recipe
+    if isinstance(base, TaskRecipe):
+        return apply_overrides(base, changes)
+    return apply_overrides(read_recipe(base or task.name, task.recipe), changes)
+
+
+def training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    """Train in the run's folder, which is locked from start to end."""
+    with request.folder.locked():
+        yield from _training_events(request, device, stop_asked)
+
+
+def _training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+    task, recipe = request.task, _recipe(request)
+    train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
+    examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
+    provenance = {"task": task.name, "train": _digest(train), "dev": _digest(dev)}
+    if request.folder.is_begun:
+        _check_same(request.folder, provenance)
+    labels = task.labels(train.examples, recipe.task)
+    task.check(dev.examples, labels)
+    dev = dev._replace(notices=(*dev.notices, *task.unseen(dev.examples, labels)))
+    token_style = find_token_style(task, recipe, train.examples)
+    batches = -(-len(examples) // recipe.training.batch_size)
+    settings = RunSettings(
+        checkpoint_every=epoch_steps(batches, recipe.training), checkpoint_seconds=SECONDS_BETWEEN_CHECKPOINTS
+    )
+    stored = StoredRun(asdict(recipe), asdict(settings), provenance)
+    bilm = yield from _bilm(request, recipe, examples, token_style, device, stop_asked)
+    if isinstance(bilm, Stopped):
+        request.folder.write(stored)
+        yield bilm
+        return
+    cache = request.cache or request.folder.path / CACHE
+    assembled = new_model(
+        task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
+    )
+    if request.is_member and isinstance(assembled.model, FittedModel):
+        raise InputError(f"the model of {task.name} by this task.method {NO_ENSEMBLE}")
+    # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
+    request.folder.write(stored)
+    yield _opened(assembled, train, dev, examples=len(examples))
+    learnt: _Learnt | None
+    if isinstance(assembled.model, FittedModel):
+        learnt = yield from _fit(assembled, request, examples, dev.examples, stop_asked)
+    else:
+        if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
+            yield Told("the biLM reads all sentences once; their layers are kept for the training")
+            if not assembled.maker.fill_cache(every, stop_asked):
+                yield Stopped(0)
+                return
+        training = TaskTraining(assembled, train=examples, dev=dev.examples)
+        learnt = yield from _train(training, TrainingRun(training, request.folder, settings), stop_asked)
+    if learnt is not None:
+        yield _finish(learnt, assembled, request, bilm)
+
+
+class _Learnt(NamedTuple):
+    """What there is to say once a model has learnt; the model itself has it."""
+
+    score: Score
+    facts: dict[str, Any]  # for its card
+    epoch: int = 0  # the best; 0 where there are none
+    epochs: int = 0
+    is_flat: bool = False
+
+
+def _train(
+    training: TaskTraining[Any, Any], run: TrainingRun, stop_asked: Callable[[], bool]
+) -> Generator[Event, None, _Learnt | None]:
+    """By gradients, in epochs."""
+    yield from run.events(stop_asked)
+    if not run.is_finished:
+        return None
+    epoch, epochs = training.stopping.best_evaluation, training.stopping.evaluations
+    facts = {"best_epoch": epoch, "epochs": epochs, "examples": training.examples}
+    return _Learnt(training.score_best(), facts, epoch, epochs, training.is_converged)
+
+
+def _fit(
+    assembled: AssembledModel[Any, Any],
+    request: TrainingRequest,
+    train: Sequence[Any],
+    dev: Sequence[Any],
+    stop_asked: Callable[[], bool],
+) -> Generator[Event, None, _Learnt | None]:
+    """In one reading."""
+    # What is read but once is kept only where others may share it.
+    fit = yield from fit_model(assembled, train, dev, stop_asked, keep_layers=request.cache is not None)
+    if fit is None:
+        return None
+    scores = {choice: score.value for choice, score in fit.scores.items()}
+    return _Learnt(fit.scores[fit.chosen], {"examples": len(train), "dev_scores": scores, "chosen": fit.chosen})
+
+
+def _bilm(
+    request: TrainingRequest,
+    recipe: TaskRecipe,
+    examples: Sequence[Any],
+    token_style: TokenStyle,
+    device: torch.device,
+    stop_asked: Callable[[], bool],
+) -> Generator[Event, None, Model | Stopped | None]:
+    """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
+    options = recipe.elmo
+    if not options.is_used:
+        return None
+    inside = request.folder.model / ELMO
+    if options.training == "fine-tuned" and inside.is_dir():
+        # Of a run that is finished, whose model has it.
+        return load(inside)
+    bilm = load(options.model)
+    if options.training != "fine-tuned":
+        return bilm
+    folder, sentences = request.folder.path / FINE_TUNING, fine_tuning_sentences(request.task, examples)
+    return (
+        yield from fine_tune(
+            bilm, sentences, folder, options, token_style=token_style, device=device, stop_asked=stop_asked
+        )
+    )
+
+
+def _opened(assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int) -> Opened:
+    options, required, joint = assembled.recipe.elmo, assembled.required, assembled.maker.joint
+    trained = {parameter for parameter in assembled.model.parameters() if parameter.requires_grad}
+    # A biLM that is trained too: all of it will have its turn.
+    trained |= set(joint.parameters()) if joint is not None else set()
+    where = "input and output" if options.where == "both" else options.where
+    return Opened(
+        task=assembled.task.name,
+        train=examples,
+        dev=len(dev.examples),
+        parameters=sum(parameter.numel() for parameter in trained),
+        elmo="without ELMo" if required is None else f"with {required.name}, {options.training}, at the {where}",
+        token_style=assembled.token_style,
+        notices=tuple(f"{part}: {text}" for part, data in (("train", train), ("dev", dev)) for text in data.notices),
+    )
+
+
+def _recipe(request: TrainingRequest) -> TaskRecipe:
+    folder = request.folder
+    if not folder.is_begun:
+        if request.resume:
+            raise InputError(f"{folder.path}: no run to go on with; start one without --resume")
+        tuning = folder.path / FINE_TUNING
+        # A try that was cut short while its biLM was tuned goes on with that.
+        folder.check_free(CACHE, MIX, *([] if has_unfinished_fine_tuning(tuning) else [FINE_TUNING]))
+        return resolve_recipe(request.task, request.recipe)
+    if not request.resume:
+        raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
+    stored = stored_recipe(request.task, folder)
+    check_same_recipe(request, stored)
+    return stored
+
+
+def stored_recipe(task: Task[Any, Any], folder: RunFolder) -> TaskRecipe:
+    """The recipe of a run that is to go on; that of another task is refused."""
+    run = folder.read()
+    # First of all: of another task's recipe there would be odd things to say.
+    if (begun := run.provenance.get("task")) != task.name:
+        raise InputError(f"{folder.path}: holds a run of the task {begun}, not {task.name}")
+    with error_context(folder.recipe):
+        return read_fields(task.recipe, run.recipe, error=FormatError)
+
+
+def check_same_recipe(request: TrainingRequest, stored: TaskRecipe) -> None:
+    """What is asked of a run that goes on may be said again, and nothing else."""
+    asked = request.recipe
+    if asked is None:
+        return
+    # Fields that are not named are as the run has them.
+    if isinstance(asked, Mapping) and not asked.get("base"):
+        asked = {**asked, "base": stored}
+    given = resolve_recipe(request.task, asked)
+    for name, value in changed_fields(stored, given).items():
+        section, field = name.split(".")
+        raise InputError(
+            f"{request.folder.path}: a run that goes on keeps its recipe, in which {name} is "
+            f"{asdict(stored)[section][field]!r}, not {value!r}; leave it out, or begin a new run in another folder"
+        )
+
+
+def _read(task: Task[Any, Any], paths: Sequence[str | Path], recipe: TaskRecipe, *, to_train: bool) -> Dataset[Any]:
+    data = task.read(paths, recipe.task, to_train=to_train)
+    if not data.examples:
+        what = f"{', '.join(map(str, paths))}: no examples to train or to choose by"
+        raise InputError("; ".join([what, *data.notices]))
+    return data
+
+
+def drawn(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
+    """A share of the examples, at least one, drawn by the seed, in their order; a larger share holds a smaller one."""
+    count = max(round(len(examples) * fraction), 1)
+    order = np.random.default_rng([seed, len(examples)]).permutation(len(examples))
+    return [examples[number] for number in sorted(order[:count].tolist())]
+
+
+def _digest(data: Dataset[Any]) -> str:
+    """That of all examples as one list of JSON, which is made piece by piece: whole it may be larger than the data."""
+    digest = hashlib.blake2b(b"[", digest_size=16)
+    for number, example in enumerate(data.examples):
+        digest.update(f"{', ' if number else ''}{json.dumps(list(example), default=str)}".encode())
+    digest.update(b"]")
+    return digest.hexdigest()
+
+
+def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
+    known = folder.read().provenance
+    for part in ("train", "dev"):
+        if known.get(part) != provenance[part]:
+            raise InputError(
+                f"{folder.path}: the --{part} data is not what this run was started with; give the same, or begin a "
+                "new run in another folder"
+            )
+
+
+def _finish(
+    learnt: _Learnt, assembled: AssembledModel[Any, Any], request: TrainingRequest, bilm: Model | None
+) -> Finished:
+    """Write the best model, and draw what there is to see of its training."""
+    folder, score = request.folder, learnt.score
+    if assembled.maker.joint is not None:
+        # The training has changed its weights.
+        bilm = assembled.maker.joint.model
+        assembled = replace(assembled, required=bilm_reference(bilm, assembled.recipe.elmo.model))
+    scores = {f"dev {score.metric}": score.value, **score.parts}
+    stored = stored_model(assembled, scores=scores, training=learnt.facts)
+    # A biLM that this training has changed is nowhere else.
+    is_own = bilm is not None and assembled.recipe.elmo.training != "frozen"
+    write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
+    if request.cache is None:
+        shutil.rmtree(folder.path / CACHE, ignore_errors=True)
+    shutil.rmtree(folder.path / FINE_TUNING, ignore_errors=True)
+    pictures = _pictures(folder, stored.card) if learnt.epoch else ()
+    return Finished(
+        model=folder.model,
+        score=score,
+        epoch=learnt.epoch,
+        epochs=learnt.epochs,
+        is_flat=learnt.is_flat,
+        mixes=stored.card.mixes,
+        pictures=pictures,
+    )
+
+
+def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
+    """Draw the curve of a run, and the weights of the layers where they are learnt; none without matplotlib."""
+    drawn = []
+    with suppress(MissingExtra):
+        plot_log(folder.log, folder.curve)
+        drawn.append(folder.curve)
+        if card.mixes and card.recipe["elmo"]["layers"] == "all":
+            drawn.append(folder.path / MIX)
+            draw_mixes({f"at the {place}": [mix.weights] for place, mix in card.mixes.items()}, drawn[-1])
+    return tuple(drawn)
+
+
+def _paths(paths: Paths) -> list[str | Path]:
+    return [paths] if isinstance(paths, str | Path) else list(paths)
+
+
+E = TypeVar("E")
+P = TypeVar("P")
+
+
+def fit_model(
+    assembled: AssembledModel[E, P],
+    train: Sequence[E],
+    dev: Sequence[E],
+    stop_asked: Callable[[], bool],
+    *,
+    keep_layers: bool = False,
+) -> Generator[Fitting | Fitted | Stopped, None, Fit | None]:
+    """Fit a model; None if it was stopped, after which it begins anew: there is nothing to save on the way.
+
+    With `keep_layers`, what is read stays in the model's cache of layers.
+    """
+    model = assembled.model
+    assert isinstance(model, FittedModel)
+    model.eval()
+    if keep_layers and not assembled.maker.fill_cache([*train, *dev], stop_asked):
+        yield Stopped(0)
+        return None
+    reading = _Reading(assembled.maker)
+    fitting = model.fit(reading.batches(train), reading.batches(dev), assembled.task.score)
+    spoke = monotonic()
+    while True:
+        try:
+            next(fitting)
+        except StopIteration as end:
+            fit: Fit = end.value
+            yield Fitted(fit)
+            return fit
+        if stop_asked():
+            yield Stopped(0)
+            return None
+        if monotonic() - spoke > SECONDS_OF_SILENCE:
+            yield reading.progress()
+            spoke = monotonic()
+
+
+class _Reading(Generic[E]):
+    """Makes batches as they are asked for, and counts what was read."""
+
+    def __init__(self, maker: Collator[E]) -> None:
+        self._maker = maker
+        self._began = monotonic()
+        self._done = self._tokens = 0
+
+    def batches(self, examples: Sequence[E]) -> Iterator[Batch[E]]:
+        lengths = [sum(map(len, self._maker.task.sentences(example))) for example in examples]
+        # Only once they are asked for: examples that are never read do not count.
+        self._tokens += sum(lengths)
+        for numbers in self._maker.groups(examples):
+            batch = self._maker.batch([examples[number] for number in numbers])
+            self._done += sum(lengths[number] for number in numbers)
+            yield batch
+
+    def progress(self) -> Fitting:
+        seconds = monotonic() - self._began
+        return Fitting(self._done, self._tokens, seconds * (self._tokens - self._done) / max(self._done, 1))

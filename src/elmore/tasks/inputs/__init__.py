@@ -1,0 +1,1 @@
+"""Inputs of task models: vocabulary, batches of tokens, embeddings, and the layers of a biLM."""

@@ -1,0 +1,184 @@
+"""The biLM of a task: loaded by the recipe, fine-tuned on the task's text where that is asked for, and known again.
+
+A task model is worth nothing with another biLM than the one it was trained with, so that one's fingerprint is kept.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from elmore.corpus.prepare import prepare
+from elmore.embedding.token_alignment import pool_tokens
+from elmore.errors import FormatError, InputError, NotFound
+from elmore.files.atomic_files import make_folder
+from elmore.model import Model, load
+from elmore.nn.pretrained import PretrainedBiLM, WordBatch
+from elmore.pretraining.events import Event, Finished
+from elmore.pretraining.pretrain import pretrain
+from elmore.sources.model_location import without_credentials
+from elmore.tasks.core.config import ElmoOptions
+from elmore.tasks.core.events import Told
+from elmore.tasks.core.model_folder import CARD_FILE, BilmReference
+from elmore.text.style import TokenStyle
+from elmore.text.token_style import retokenize
+from elmore.text.tokenizer import Tokenizer
+from elmore.training.events import Progressed, Stopped
+from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.progress_reports import SECONDS_OF_SILENCE
+from elmore.training.run_folder import RunFolder
+
+TEXT = "text.txt"  # beside the corpus that is prepared from it
+HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
+
+
+def bilm_reference(model: Model, name: str) -> BilmReference:
+    """The record of a biLM in the models that are trained with it."""
+    config, fingerprint = model.config, model.fingerprint()
+    name = without_credentials(name)
+    return BilmReference(name=name, fingerprint=fingerprint, num_layers=config.num_layers, dim=config.dim)
+
+
+def load_required(required: BilmReference, *, inside: Path | None, given: str | None) -> Model:
+    """The biLM that a task model was trained with: the one inside its folder, the one given, or by the name it had."""
+    name = given or (str(inside) if inside is not None else required.name)
+    try:
+        model = load(name)
+    except NotFound as missing:
+        raise NotFound(f"the biLM of this model is missing: {missing}; say with --elmo where it lies") from None
+    if model.fingerprint() != required.fingerprint:
+        raise InputError(
+            f"the biLM {name} is not the one this model was trained with, which was {required.name} (sha256 "
+            f"{required.fingerprint[:12]}…, and this is {model.fingerprint()[:12]}…); give that one with --elmo"
+        )
+    for field, own in (("num_layers", model.config.num_layers), ("dim", model.config.dim)):
+        if getattr(required, field) != own:
+            raise FormatError(f"{CARD_FILE}: elmo.{field} is {getattr(required, field)}, and {name} has {own}")
+    return model
+
+
+def fine_tune(
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    folder: Path,
+    options: ElmoOptions,
+    *,
+    token_style: TokenStyle,
+    device: torch.device,
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> Generator[Told, None, Model | Stopped]:
+    """Train a biLM as a language model on a task's sentences, in a folder, and return it, unless that was stopped.
+
+    Yields what there is to tell, how far it is and the perplexity before and after. What was done by an earlier try is
+    not done again.
+    """
+    text = _written_out(sentences, Tokenizer(model.card.text), token_style)
+    # Another text, from a try with other examples, is another corpus.
+    place = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    corpus, run = place / "corpus", RunFolder(place / "run")
+    if not run.model.is_dir():
+        if not corpus.is_dir():
+            _prepare(text, model, corpus)
+        if run.is_begun:
+            events = pretrain(corpus, run.path, resume=True, device=device)
+        else:
+            recipe = {"training.epochs": options.fine_tuning_epochs}
+            events = pretrain(corpus, run.path, recipe, init=model, device=device)
+        what = f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task"
+        stopped = yield from _told(events, what, stop_asked)
+        if stopped is not None:
+            return stopped
+    # Several times the model, which is there now.
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    tuned = load(run.model)
+    # It wants its text as the biLM before did, whatever the corpus looked like.
+    return tuned.with_card(replace(tuned.card, text=model.card.text))
+
+
+def has_unfinished_fine_tuning(folder: Path) -> bool:
+    """Whether a folder holds nothing but what `fine_tune` writes."""
+    return folder.is_dir() and all((place / TEXT).is_file() for place in folder.iterdir())
+
+
+def _told(
+    events: StoppableEvents[Event], what: str, stop_asked: Callable[[], bool]
+) -> Generator[Told, None, Stopped | None]:
+    """Of a pre-training what one who waits for a task wants to know; ends with it, or soon after it is asked to."""
+    spoke = monotonic()
+    for event in events:
+        if stop_asked():
+            events.stop()
+        if isinstance(event, Stopped):
+            return event
+        if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_OF_SILENCE:
+            yield Told(f"fine-tuning {what}: {event}")
+            spoke = monotonic()
+        if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
+            before, after = event.baseline.score, event.heldout.score
+            yield Told(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
+    return None
+
+
+def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token_style: TokenStyle) -> str:
+    """The sentences in the biLM's own words, each a document of its own: they may be in any order."""
+    lines = []
+    for tokens in sentences:
+        words = tokens if token_style == "moses" else retokenize(tokens, tokenizer, style=token_style).words
+        # A blank inside of a word would make it two.
+        lines.append(" ".join(word.replace(" ", "\u00a0") for word in words))
+    return "\n\n".join(lines) + "\n"
+
+
+def _prepare(text: str, model: Model, corpus: Path) -> None:
+    make_folder(corpus.parent)
+    file = corpus.with_name(TEXT)
+    file.write_text(text, encoding="utf-8", newline="\n")
+    # The words of its own softmax, which it has learnt to predict, where it has one.
+    vocabulary = None
+    if model.vocabulary is not None:
+        vocabulary = corpus.with_name("vocabulary.txt")
+        words = "".join(f"{word}\n" for word in model.vocabulary.words)
+        vocabulary.write_text(words, encoding="utf-8", newline="\n")
+    prepare([file], corpus, input_format="tokenized", vocabulary=vocabulary, heldout=HELDOUT_SHARE, workers=1)
+
+
+class JointElmo(nn.Module):
+    """All layers of the tokens of a batch, in any token style."""
+
+    def __init__(self, model: Model, *, token_style: TokenStyle, unfreeze_every: float) -> None:
+        super().__init__()
+        self._model = model.without_weights()
+        self.network = PretrainedBiLM.from_model(model)
+        self._tokenizer = Tokenizer(model.card.text)
+        self._token_style = token_style
+        self._unfreeze_every = unfreeze_every
+
+    @property
+    def model(self) -> Model:
+        """The biLM as plain data, with a copy of its present weights."""
+        return self.network.with_weights(self._model)
+
+    def unfreeze(self, epoch: float) -> None:
+        """Train the layers that are due after this many epochs: the top one first, the word encoder last."""
+        parts = [*reversed(list(self.network.lstm)), self.network.words]
+        count = len(parts) if not self._unfreeze_every else 1 + int(epoch / self._unfreeze_every)
+        for number, part in enumerate(parts):
+            part.requires_grad_(requires_grad=number < count)
+
+    def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:  # (B, T, L, dim)
+        words = [list(sentence) for sentence in sentences]
+        spans = None
+        if self._token_style != "moses":
+            converted = [retokenize(tokens, self._tokenizer, style=self._token_style) for tokens in sentences]
+            words, spans = [one.words for one in converted], [one.word_spans for one in converted]
+        layers = self.network.layers(WordBatch.of(words, self._model.word_indexer))  # (L, B, words, dim)
+        if spans is None:
+            return layers.movedim(0, 2)
+        tokens = [pool_tokens(layers[:, row], own).movedim(0, 1) for row, own in enumerate(spans)]
+        return pad_sequence(tokens, batch_first=True)

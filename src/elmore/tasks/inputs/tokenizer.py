@@ -1,0 +1,43 @@
+"""Raw text cut as a task's data is: into sentences, and those into tokens of its own style, with their places."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elmore.defaults import DEFAULT_LANGUAGE
+from elmore.text.paragraphs import UNWRAP_ADVICE
+from elmore.text.splitting import split_text
+from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig, TokenStyle
+from elmore.text.token_style import tokenize_in_style
+
+
+class TokenizedSentence(NamedTuple):
+    """A sentence as tokens."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]]  # per token the characters [start, end) of the text
+
+
+@dataclass(frozen=True)
+class StyledTokenizer:
+    """Cuts text in one token style.
+
+    >>> StyledTokenizer("ud").tokens("I don't.")
+    TokenizedSentence(tokens=['I', 'do', "n't", '.'], offsets=[(0, 1), (2, 4), (4, 7), (7, 8)])
+    """
+
+    token_style: TokenStyle
+    language: str = DEFAULT_LANGUAGE
+    name: str = "the text"  # what warnings call it
+
+    def sentences(self, text: str) -> list[TokenizedSentence]:
+        """The sentences of a text."""
+        style = TokenizerConfig(tokenizer_version=TOKENIZER_VERSION, language=self.language)
+        found = []
+        for span in split_text(text, style=style, advice=UNWRAP_ADVICE, name=self.name):
+            tokens, offsets = self.tokens(text[span.start : span.end])
+            found.append(TokenizedSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets]))
+        return found
+
+    def tokens(self, text: str) -> TokenizedSentence:
+        """A text as one sentence."""
+        return TokenizedSentence(*tokenize_in_style(text, self.token_style, language=self.language))
