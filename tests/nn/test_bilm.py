@@ -110,28 +110,13 @@ def test_a_state_handed_on_changes_what_is_read() -> None:
 
 
 @patiently
-@given(models, batches, st.integers(0, 3))
-def test_with_less_depth_the_lower_layers_are_the_same_bits(model: Model, texts: list[list[str]], depth: int) -> None:
-    twin = Twin.of(model, dtype=torch.float32)
-    batch, start = twin.batch(texts), twin.state(twin.random_rows(7, len(texts)))
-    all_layers, all_after = twin.bilm(batch.ids, batch.rows, start)
-    layers, after = twin.bilm(batch.ids, batch.rows, start, depth=depth)
-    reached = min(depth, twin.bilm.config.lstm_layers)
-    assert len(layers) == 1 + reached
-    assert torch.equal(layers.stack(), all_layers.stack(range(1 + reached)))
-    # What was not run keeps the state it had.
-    assert torch.equal(after.h, torch.cat([all_after.h[:reached], start.h[reached:]]))
-    assert torch.equal(after.c, torch.cat([all_after.c[:reached], start.c[reached:]]))
-
-
-@patiently
 @given(models, batches)
 def test_reading_from_word_vectors_is_reading_the_words(model: Model, texts: list[list[str]]) -> None:
     twin = Twin.of(model)
     batch, start = twin.batch(texts), twin.zeros(len(texts))
     layers, _ = twin.bilm(batch.ids, batch.rows, start)
     from_vectors, _ = twin.bilm.run(twin.bilm.words(batch.ids), batch.rows, start)
-    assert torch.equal(layers.stack(), from_vectors.stack())
+    assert torch.equal(layers, from_vectors)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -144,8 +129,8 @@ def test_a_direction_alone_gives_its_half_of_the_layers_of_both(
     batch, start = twin.batch(texts), twin.state(twin.random_rows(seed, len(texts)))
     both, after_both = twin.bilm(batch.ids, batch.rows, start)
     alone, after = one_way_network(twin.bilm, direction)(batch.ids, batch.rows, one_way_state(start, direction))
-    half = both.stack(boundaries=True).chunk(2, dim=-1)[DIRECTIONS.index(direction)]
-    assert_close(alone.stack(boundaries=True), half, atol=1e-12)
+    half = both.chunk(2, dim=-1)[DIRECTIONS.index(direction)]
+    assert_close(alone, half, atol=1e-12)
     assert_close(after.h, one_way_state(after_both, direction).h, atol=1e-12)
     assert_close(after.c, one_way_state(after_both, direction).c, atol=1e-12)
 
@@ -171,7 +156,7 @@ def test_gradients_reach_every_parameter_and_the_state() -> None:
     zeros = StateTensors.zeros(CONFIG, 2)
     start = StateTensors(zeros.h.requires_grad_(), zeros.c.requires_grad_())
     layers, _ = bilm(batch.ids, batch.rows, start)
-    layers.stack().square().sum().backward()
+    layers.square().sum().backward()
     for name, parameter in [*bilm.named_parameters(), ("h", start.h), ("c", start.c)]:
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -184,7 +169,7 @@ def test_no_gradient_flows_through_a_detached_state() -> None:
     _, after = bilm(batch.ids, batch.rows, StateTensors.zeros(CONFIG, 1))
     assert after.h.requires_grad
     layers, _ = bilm.requires_grad_(False)(batch.ids, batch.rows, after.detach())
-    assert not layers.stack().requires_grad
+    assert not layers.requires_grad
 
 
 def test_the_forget_bias_is_added_to_the_stored_bias() -> None:
@@ -197,16 +182,14 @@ def test_the_forget_bias_is_added_to_the_stored_bias() -> None:
     lifted.load_state_dict(tensors)
     batch = WordBatch.of([["the", "cat"]], WordIndexer(plain.config))
     start = StateTensors.zeros(plain.config, 1).to(torch.float64)
-    assert torch.equal(lifted(batch.ids, batch.rows, start)[0].stack(), plain(batch.ids, batch.rows, start)[0].stack())
+    assert torch.equal(lifted(batch.ids, batch.rows, start)[0], plain(batch.ids, batch.rows, start)[0])
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
 def test_a_copy_reads_the_same(copied: Any) -> None:
     bilm = fresh_network(CONFIG)
     batch, start = WordBatch.of([["the", "cat"]], WordIndexer(CONFIG)), StateTensors.zeros(CONFIG, 1)
-    assert torch.equal(
-        copied(bilm)(batch.ids, batch.rows, start)[0].stack(), bilm(batch.ids, batch.rows, start)[0].stack()
-    )
+    assert torch.equal(copied(bilm)(batch.ids, batch.rows, start)[0], bilm(batch.ids, batch.rows, start)[0])
 
 
 @pytest.mark.parametrize(("source", "texts"), [("allennlp", "sentences"), ("bilm-tf", "lm_embeddings_sentences")])

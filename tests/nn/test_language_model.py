@@ -252,6 +252,6 @@ def test_the_backward_direction_reads_the_other_way_as_the_embedder_does() -> No
     trained, after = model.network.run_lstm(vectors[inputs], [6, 6], StateTensors.zeros(TINY, rows=2))
     layers, read_after = model.network.run(vectors, packed, StateTensors.zeros(TINY, rows=2))
     forward, backward = trained[-1].transpose(1, 2)
-    torch.testing.assert_close(layers.layer(2, boundaries=True), torch.cat([forward, backward.flip(1)], dim=-1))
+    torch.testing.assert_close(layers[2], torch.cat([forward, backward.flip(1)], dim=-1))
     torch.testing.assert_close(after.h, read_after.h)
     torch.testing.assert_close(after.c, read_after.c)

@@ -4,7 +4,7 @@ import copy
 import json
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmore.errors import InputError
-from elmore.nn.bilm import LayerTensors
+from elmore.nn.bilm import padding_mask
 from elmore.nn.mix import LayerMix, Normalization, l2_penalty, normalize_masked_batch
 from reference import masked_batch_norm, mix, read_published
 from reference.strategies import patiently, seeds
@@ -204,39 +204,48 @@ def test_masked_normalisation_leaves_out_what_is_masked() -> None:
     assert torch.equal(normalize_masked_batch(changed, mask)[:, mask], normal[:, mask])
 
 
+class FixtureLayers(NamedTuple):
+    layers: Tensor  # (L + 1, B, T + 2, dim)
+    mask: Tensor  # (B, T + 2)
+    mask_of_words: Tensor  # (B, T)
+
+
 @pytest.fixture(scope="module")
-def fixture_layers(fixtures: Path) -> LayerTensors:
+def fixture_layers(fixtures: Path) -> FixtureLayers:
     """The layers from which AllenNLP and bilm-tf made their mixes."""
     model = read_published(fixtures / "allennlp" / "options.json", fixtures / "allennlp" / "lm_weights.hdf5")
     twin = Twin.of(model, dtype=torch.float32)
     sentences = json.loads((fixtures / "mixes" / "sentences.json").read_text(encoding="utf-8"))
     batch = twin.batch(sentences)
-    return twin.bilm.forward(batch.ids, batch.rows, twin.zeros(len(sentences)))[0]
+    layers, _ = twin.bilm.forward(batch.ids, batch.rows, twin.zeros(len(sentences)))
+    lengths = batch.rows.lengths
+    masks = (torch.from_numpy(padding_mask(lengths, boundaries=boundaries)) for boundaries in (True, False))
+    return FixtureLayers(layers, *masks)
 
 
 @pytest.mark.parametrize(("number", "parameters"), [(0, FIRST_MIX), (1, SECOND_MIX)])
 @pytest.mark.parametrize(("kind", "normalize"), [("plain", None), ("norm", "masked-batch")])
 def test_mixes_are_those_of_allennlp_which_counts_boundaries(
-    fixture_layers: LayerTensors,
+    fixture_layers: FixtureLayers,
     fixtures: Path,
     number: int,
     parameters: dict[str, Any],
     kind: str,
     normalize: Normalization | None,
 ) -> None:
-    mixed = LayerMix(3, **parameters, normalize=normalize)(
-        fixture_layers.stack(boundaries=True), fixture_layers.mask(boundaries=True)
-    ).detach()
-    without = mixed[:, 1:-1] * fixture_layers.mask()[..., None]
+    layers, mask, mask_of_words = fixture_layers
+    mixed = LayerMix(3, **parameters, normalize=normalize)(layers, mask).detach()
+    without = mixed[:, 1:-1] * mask_of_words[..., None]
     with np.load(fixtures / "mixes" / "allennlp_0.9.npz") as expected:
         # Padding included: AllenNLP zeroes it only where it drops the boundaries.
         np.testing.assert_allclose(mixed, expected[f"{kind}_boundaries_rep{number}"], rtol=0, atol=5e-6)
         np.testing.assert_allclose(without, expected[f"{kind}_rep{number}"], rtol=0, atol=5e-6)
-        assert np.array_equal(fixture_layers.mask(), expected[f"{kind}_mask"])
+        assert np.array_equal(mask_of_words, expected[f"{kind}_mask"])
 
 
-def test_mixes_are_those_of_bilm_tf_which_does_not(fixture_layers: LayerTensors, fixtures: Path) -> None:
-    layers, mask = fixture_layers.stack(), fixture_layers.mask()
+def test_mixes_are_those_of_bilm_tf_which_does_not(fixture_layers: FixtureLayers, fixtures: Path) -> None:
+    layers, mask = fixture_layers.layers[:, :, 1:-1], fixture_layers.mask_of_words
+    layers = layers * mask[..., None]
     with np.load(fixtures / "mixes" / "bilm_tf.npz") as expected:
         for name, normalize in (("mix", None), ("mix_norm", "masked-batch")):
             own = LayerMix(3, **FIRST_MIX, normalize=normalize)  # type: ignore[arg-type]

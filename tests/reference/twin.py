@@ -48,7 +48,7 @@ class Twin:
         """What the package makes of the sentences: the layers (L+1, n+2, dim) of each, and the state after them."""
         batch = self.batch(sentences)
         layers, after = self.bilm(batch.ids, batch.rows, state or self.zeros(len(sentences)))
-        everything = layers.stack(boundaries=True).numpy()
+        everything = layers.numpy()
         return [everything[:, row, : len(tokens) + 2] for row, tokens in enumerate(sentences)], after
 
     def state(self, rows: Sequence[RowState]) -> StateTensors:

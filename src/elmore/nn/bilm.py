@@ -9,8 +9,6 @@ W distinct words, G directions, B sentences, T steps or positions, P vector size
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
 from typing import Self, cast
 
 import numpy as np
@@ -19,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop_out
 
-from elmore.config import Direction, ModelConfig
-from elmore.display import html_table, pluralize
+from elmore.config import ModelConfig
 from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.engine.weights import Clips, as_float
@@ -143,23 +140,15 @@ class BiLM(nn.Module):
         """Run the kernels of this name, such as "reference"; None leaves the choice to the network."""
         self.kernel_name = self.words.kernel_name = name
 
-    def forward(
-        self, ids: WordIds, rows: PackedRows, state: StateTensors, *, depth: int | None = None
-    ) -> tuple["LayerTensors", StateTensors]:
+    def forward(self, ids: WordIds, rows: PackedRows, state: StateTensors) -> tuple[Tensor, StateTensors]:
         """Run sentences over the distinct words with these ids; see `run`."""
-        return self.run(self.words(ids), rows, state, depth=depth)
+        return self.run(self.words(ids), rows, state)
 
-    def run(
-        self,
-        vectors: Tensor,  # (W, P) of distinct words
-        rows: PackedRows,
-        state: StateTensors,
-        *,
-        depth: int | None = None,
-    ) -> tuple["LayerTensors", StateTensors]:
-        """Run one sentence in each row, each from the row of the state with its number.
+    def run(self, vectors: Tensor, rows: PackedRows, state: StateTensors) -> tuple[Tensor, StateTensors]:
+        """Run one sentence in each row over the vectors (W, P) of distinct words.
 
-        Only the first `depth` LSTM layers run. The state after each sentence is returned.
+        The result is all layers (L + 1, B, T + 2, dim) in the caller's order, with boundaries, zero beyond the end of a
+        sentence; and the state after each sentence. A sentence starts from the row of the state with its number.
         """
         if not rows.carried:
             raise InputError("the rows contain several sentences each; make them with PackedRows.one_per_row")
@@ -168,19 +157,12 @@ class BiLM(nn.Module):
                 f"the state has {state.rows} rows and the batch {rows.num_rows} sentences; repeat one row for all "
                 "with state.repeat(n), or take the first with state.first(n)"
             )
-        names = self.config.direction_names
-        kernels = self.kernels(vectors)
         # A backward direction reads each row from its end: the steps of all directions run side by side.
-        steps = rows.steps(names)
+        steps = rows.steps(self.config.direction_names)
         x = gather_vectors(vectors, send(torch.from_numpy(steps.words), vectors.device))  # (G, T, B, P)
         row_of = rows.packing.rows
-        start = state.select(np.argsort(row_of))
-        outputs, after = self.run_lstm(x, steps.lengths.tolist(), start, depth=depth, kernels=kernels)
-        return LayerTensors(rows, vectors, outputs, directions=names), after.select(row_of)
-
-    def kernels(self, x: Tensor) -> Kernels:
-        """The kernels for x."""
-        return choose_kernels(x.device, compute_dtype(x), name=self.kernel_name)
+        outputs, after = self.run_lstm(x, steps.lengths.tolist(), state.select(np.argsort(row_of)))
+        return self._layers(rows, vectors, outputs), after.select(row_of)
 
     def run_lstm(
         self,
@@ -188,15 +170,14 @@ class BiLM(nn.Module):
         lengths: Sequence[int],  # (B,) never increasing
         state: StateTensors,
         *,
-        depth: int | None = None,
         dropout: float = 0.0,  # on the input of every layer
         kernels: Kernels | None = None,
     ) -> tuple[list[Tensor], StateTensors]:
-        """The outputs (G, T, B, P) of the first `depth` LSTM layers, and the state after them."""
-        kernels = kernels or self.kernels(x)
+        """The outputs (G, T, B, P) of all LSTM layers, and the state after them."""
+        kernels = kernels or choose_kernels(x.device, compute_dtype(x), name=self.kernel_name)
         outputs: list[Tensor] = []
         ends: list[HiddenTensors] = []
-        for number, module in enumerate(islice(self.lstm, depth)):
+        for number, module in enumerate(self.lstm):
             layer = cast("LstmLayer", module)  # the items of a ModuleList have no type
             if dropout > 0:
                 x = drop_out(x, dropout)
@@ -205,106 +186,29 @@ class BiLM(nn.Module):
             x = x + y if self.config.skip_connections and number > 0 else y
             outputs.append(x)
             ends.append(end)
-        rest = range(len(ends), self.config.lstm_layers)
-        after = StateTensors(
-            torch.stack([h for h, _ in ends] + [state.h[k] for k in rest]),
-            torch.stack([c for _, c in ends] + [state.c[k] for k in rest]),
-        )
-        return outputs, after
+        return outputs, StateTensors(*(torch.stack(parts) for parts in zip(*ends, strict=True)))
+
+    def _layers(self, rows: PackedRows, vectors: Tensor, outputs: Sequence[Tensor]) -> Tensor:  # (L + 1, B, T + 2, dim)
+        """Layer 0 is the word vector, once for each direction; layer k is the output of LSTM layer k."""
+        mask = padding_mask(rows.lengths, boundaries=True)
+
+        def padded(numbers: NDArray[np.int64]) -> Tensor:  # one number for each word and boundary -> (B, T + 2)
+            indices = np.zeros(mask.shape, dtype=np.int64)
+            indices[mask] = numbers
+            return send(torch.from_numpy(indices), vectors.device)
+
+        names = self.config.direction_names
+        positions = [padded(rows.positions(name, boundaries=True)) for name in names]  # in (steps, rows) flattened
+        layers = [gather_vectors(vectors, padded(rows.words_with_boundaries())).repeat(1, 1, len(names))]
+        for output in outputs:
+            parts = zip(output, positions, strict=True)
+            layers.append(torch.cat([gather_vectors(y.flatten(0, 1), indices) for y, indices in parts], dim=-1))
+        return torch.stack(layers) * send(torch.from_numpy(mask), vectors.device)[..., None]
 
 
-def gather_vectors(table: Tensor, words: Tensor) -> Tensor:
-    """(G, T, R, P) the rows of a table (W, P) for words (G, T, R)."""
-    return table.index_select(0, words.flatten()).view(*words.shape, table.shape[1])
-
-
-class LayerTensors:
-    """The layers h0..hL of a batch, padded, in the caller's order, zero beyond the end of a sentence.
-
-    Layer 0 is the word vector, once for each direction, so that all layers have one size. Layer k is the output of LSTM
-    layer k of each direction, forward first.
-    """
-
-    def __init__(
-        self, rows: PackedRows, vectors: Tensor, outputs: Sequence[Tensor], *, directions: Sequence[Direction]
-    ) -> None:
-        self._rows = rows
-        self._vectors = vectors  # (W, P)
-        self._outputs = outputs  # of each LSTM layer (G, steps, R, P), each direction in its own reading order
-        self._directions = directions
-
-    def __len__(self) -> int:
-        return 1 + len(self._outputs)
-
-    def __repr__(self) -> str:
-        sentences, words = pluralize(len(self.lengths), "sentence"), pluralize(sum(self.lengths), "word")
-        return f"LayerTensors({pluralize(len(self), 'layer')} of {sentences}, {words}, dim={self._dim})"
-
-    def _repr_html_(self) -> str:
-        facts = {"layers": len(self), "sentences": len(self.lengths), "words": sum(self.lengths)}
-        return html_table("Layers", {**facts, "dim": self._dim, "device": self._vectors.device})
-
-    @cached_property
-    def lengths(self) -> list[int]:
-        """The number of words of each sentence, boundaries not counted."""
-        lengths: list[int] = self._rows.lengths.tolist()
-        return lengths
-
-    def mask(self, *, boundaries: bool = False) -> Tensor:
-        """(B, T) true where a sentence has a word; T is two more with boundaries."""
-        return self._mask if boundaries else self._mask_of_words
-
-    def layer(self, number: int, *, boundaries: bool = False) -> Tensor:
-        """(B, T, dim) one layer."""
-        if not 0 <= number < len(self):
-            raise InputError(f"there is no layer {number}; there are layers 0 to {len(self) - 1}")
-        if number == 0:
-            x = _gathered(self._vectors, self._words).repeat(1, 1, len(self._directions))
-        else:
-            outputs = zip(self._outputs[number - 1], self._positions, strict=True)
-            x = torch.cat([_gathered(y.flatten(0, 1), positions) for y, positions in outputs], dim=-1)
-        if not boundaries:
-            x = x[:, 1:-1]
-        return x * self.mask(boundaries=boundaries)[..., None]
-
-    def stack(self, numbers: Sequence[int] | None = None, *, boundaries: bool = False) -> Tensor:
-        """(layers, B, T, dim) several layers, all by default."""
-        selected = range(len(self)) if numbers is None else numbers
-        return torch.stack([self.layer(number, boundaries=boundaries) for number in selected])
-
-    @property
-    def _dim(self) -> int:
-        return len(self._directions) * self._vectors.shape[1]
-
-    # Computed once and not for each layer: for a single sentence they take as long as the LSTM.
-
-    @cached_property
-    def _mask(self) -> Tensor:
-        return self._sent(padding_mask(self._rows.lengths, boundaries=True))
-
-    @cached_property
-    def _mask_of_words(self) -> Tensor:
-        return self._sent(padding_mask(self._rows.lengths))
-
-    @cached_property
-    def _words(self) -> Tensor:
-        """(B, T) the word at each position."""
-        return self._sent(self._padded(self._rows.words_with_boundaries()))
-
-    @cached_property
-    def _positions(self) -> list[Tensor]:
-        """For each direction (B, T) where it reads each position, in (steps, R) flattened."""
-        return [self._sent(self._padded(self._rows.positions(name, boundaries=True))) for name in self._directions]
-
-    def _padded(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(B, T) one number for each word and boundary; 0 beyond the end of a sentence."""
-        mask = padding_mask(self._rows.lengths, boundaries=True)
-        padded = np.zeros(mask.shape, dtype=np.int64)
-        padded[mask] = numbers
-        return padded
-
-    def _sent(self, array: NDArray[np.generic]) -> Tensor:
-        return send(torch.from_numpy(array), self._vectors.device)
+def gather_vectors(table: Tensor, indices: Tensor) -> Tensor:
+    """(..., P) the rows of a table (N, P) for indices (...)."""
+    return table.index_select(0, indices.flatten()).view(*indices.shape, table.shape[1])
 
 
 def padding_mask(lengths: NDArray[np.int64], *, boundaries: bool = False) -> NDArray[np.bool_]:
@@ -316,7 +220,3 @@ def padding_mask(lengths: NDArray[np.int64], *, boundaries: bool = False) -> NDA
     more = 2 if boundaries else 0
     mask: NDArray[np.bool_] = np.arange(lengths.max(initial=0) + more) < (lengths + more)[:, None]
     return mask
-
-
-def _gathered(x: Tensor, indices: Tensor) -> Tensor:  # (N, P), (B, T) -> (B, T, P)
-    return x.index_select(0, indices.flatten()).view(*indices.shape, x.shape[1])

@@ -85,7 +85,10 @@ class PretrainedBiLM(BiLM):
         vectors = self.words(batch.ids)
         start = StateTensors.of(self.start).to(vectors.device).to(self.words.weight.dtype)
         layers, _ = self.run(vectors, batch.rows, start.repeat(batch.rows.num_rows))
-        return layers.stack(boundaries=boundaries)
+        if boundaries:
+            return layers
+        mask = send(torch.from_numpy(padding_mask(batch.rows.lengths)), layers.device)
+        return layers[:, :, 1:-1] * mask[..., None]
 
     def with_weights(self, model: Model) -> Model:
         """The model with a copy of the present weights."""

@@ -27,7 +27,7 @@ from elmore.compat.allennlp.state_dict import rename_bilm, rename_word_encoder
 from elmore.config import ModelConfig
 from elmore.engine.rows import PackedRows
 from elmore.errors import InputError
-from elmore.nn.bilm import BiLM, LayerTensors, StateTensors
+from elmore.nn.bilm import BiLM, StateTensors, padding_mask
 from elmore.nn.devices import allow_forked_process
 from elmore.nn.word_encoder import WordEncoder
 from elmore.text.word_ids import WordIds
@@ -103,11 +103,10 @@ class ElmoBiLm(nn.Module):
             words = index_words(_array(inputs), boundaries=self._boundaries)
             layers = self._run(encode_words(self.network.words, words.characters), words)
         # The output is as wide as the input, also if the longest sentence is shorter.
-        mask = layers.mask(boundaries=True)
+        mask = torch.from_numpy(padding_mask(words.lengths, boundaries=True)).to(layers.device)
         unused = width + 2 - mask.shape[1]
-        activations = [layers.layer(number, boundaries=True) for number in range(len(layers))]
         return {
-            "activations": [pad(layer, (0, 0, 0, unused)) for layer in activations],
+            "activations": [pad(layer, (0, 0, 0, unused)) for layer in layers],
             "mask": pad(mask, (0, unused)),
         }
 
@@ -134,7 +133,7 @@ class ElmoBiLm(nn.Module):
         assert self._word_embedding is not None
         return not ((word_ids < 0) | (word_ids >= self._word_embedding.num_embeddings)).any()
 
-    def _run(self, vectors: Tensor, words: IndexedWords) -> LayerTensors:
+    def _run(self, vectors: Tensor, words: IndexedWords) -> Tensor:  # (layers, rows, steps, dim)
         """Run sentences over the vectors of distinct words; each row continues where it ended in the last call."""
         if not len(words.lengths):
             raise InputError("the batch contains no sentence")
