@@ -4,6 +4,7 @@
 """
 
 from pathlib import Path
+from typing import Any
 
 from kept_results import bound, constant, read, table
 
@@ -15,6 +16,19 @@ def parity() -> str:
     rows = read(BENCHMARKS / "parity.json")["rows"]
     cells = [[row["program"], row["what"], f"{row['numbers']:,}", f"{row['largest_difference']:.0e}"] for row in rows]
     return table(["original program", "compared", "numbers", "largest difference"], cells, texts=2)
+
+
+def parity_summary() -> str:
+    """One row for each original program: all numbers compared, and the largest difference."""
+    programs: dict[str, list[dict[str, Any]]] = {}
+    for row in read(BENCHMARKS / "parity.json")["rows"]:
+        for program in row["program"].split(", "):
+            programs.setdefault(program.split()[0], []).append(row)
+    cells = [
+        [name, f"{sum(row['numbers'] for row in rows):,}", f"{max(row['largest_difference'] for row in rows):.0e}"]
+        for name, rows in programs.items()
+    ]
+    return table(["original program", "numbers compared", "largest difference"], cells)
 
 
 def equality() -> str:

@@ -53,16 +53,6 @@ def pretrain_cpu() -> str:
     return table(["", "tokens a second", ""], rows)
 
 
-def speeds() -> list[str]:
-    lines = newest(BENCHMARKS / "pretrain.jsonl")
-    return [
-        thousands(lines["original"]["tokens_per_second"]),
-        f"{lines['original']['classes']:,}",
-        thousands(lines["medium"]["tokens_per_second"]),
-        thousands(lines["small"]["tokens_per_second"]),
-    ]
-
-
 def rounds() -> list[str]:
     return [str(len(line["rounds"])) for line in newest(BENCHMARKS / "pretrain.jsonl").values()][:1]
 
