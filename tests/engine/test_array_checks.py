@@ -1,5 +1,6 @@
 """Wrong arrays are rejected at the boundary of an engine: no crash and no silent wrong numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from elmore.engine.rows import RowSteps
 from elmore.engine.state import State
 from elmore.errors import InputError
 from elmore.text.word_ids import WordIds
+from reference.as_checkpoint import as_checkpoint
+from reference.strategies import models
 
 ENGINES = [NumpyEngine, NativeEngine] if why_unavailable(Precision.FLOAT32) is None else [NumpyEngine]
 
@@ -35,6 +38,12 @@ def steps(**changes: Any) -> RowSteps:
     """Two rows of four steps, in two directions."""
     words = np.arange(16).reshape(2, 4, 2) % 9
     return RowSteps(words, np.array([4, 3]), None)._replace(**changes)
+
+
+def random_state(engine: CpuEngine) -> State:
+    random = np.random.default_rng(1)
+    zeros = state(engine)
+    return State(*(random.normal(0, 0.5, part.shape).astype(np.float32) for part in (zeros.h, zeros.c)))
 
 
 def state(engine: CpuEngine, **changes: Any) -> State:
@@ -112,13 +121,54 @@ def test_run_steps_rejects_wrong_table(engine: CpuEngine, wrong: Any) -> None:
         engine.run_steps(wrong, steps(), state(engine))
 
 
-def test_run_steps_accepts_arrays_in_any_memory_order(engine: CpuEngine) -> None:
-    expected, expected_after = engine.run_steps(table(engine), steps(), state(engine))
-    wide = np.asfortranarray(table(engine))
-    turned = State(*(np.asfortranarray(part) for part in (state(engine).h, state(engine).c)))
-    found, after = engine.run_steps(wide, steps(words=np.asfortranarray(steps().words)), turned)
+def with_gaps(array: np.ndarray) -> np.ndarray:
+    """The same numbers, with other numbers between them."""
+    wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), 99).astype(array.dtype)
+    wide[..., ::2] = array
+    return wide[..., ::2]
+
+
+def backwards(array: np.ndarray) -> np.ndarray:
+    """The same numbers, from the end of the memory to its start."""
+    return np.flip(np.flip(array).copy())
+
+
+OTHER_ORDERS = [np.asfortranarray, with_gaps, backwards]
+ORDERS = [np.ascontiguousarray, *OTHER_ORDERS]
+
+
+@pytest.mark.parametrize("order", OTHER_ORDERS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_run_steps_accepts_arrays_in_any_memory_order(
+    engine: CpuEngine, order: Callable[[np.ndarray], np.ndarray], packed: bool
+) -> None:
+    start = random_state(engine)
+    given = steps()
+    if packed:
+        start = start.first(1)
+        given = steps(starts=(np.arange(16).reshape(2, 4, 2) % 3 == 0).astype(np.uint8))
+    expected, expected_after = engine.run_steps(table(engine), given, start)
+    turned = RowSteps(*(part if part is None else order(part) for part in given))
+    found, after = engine.run_steps(order(table(engine)), turned, State(order(start.h), order(start.c)))
     assert np.array_equal(found, expected)
+    assert np.array_equal(after.h, expected_after.h)
     assert np.array_equal(after.c, expected_after.c)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_run_steps_returns_nan_for_the_row_of_a_nan_only(engine: CpuEngine, value: float) -> None:
+    """Infinity times a weight of zero is NaN too; what both engines return for it may differ otherwise."""
+    words = np.tile(np.arange(1, 5)[:, None], (2, 1, 2))
+    words[:, 1, 0] = 0
+    vectors = table(engine)
+    expected, _ = engine.run_steps(vectors, steps(words=words), random_state(engine))
+    vectors[0, 3] = value
+    found, after = engine.run_steps(vectors, steps(words=words), random_state(engine))
+    assert np.array_equal(found[:, :, 1], expected[:, :, 1])
+    assert np.array_equal(found[:, 0, 0], expected[:, 0, 0])
+    if np.isnan(value):
+        assert np.isnan(found[:, 1:, 0]).all()
+        assert np.isnan(after.h[:, :, 0]).all()
 
 
 @pytest.mark.parametrize(
@@ -160,14 +210,14 @@ def test_run_steps_never_crashes_or_returns_numbers_for_wrong_arrays(data: st.Da
         shape = [size if data.draw(st.integers(0, 9)) else data.draw(sizes) for size in usual]
         dtype = kind if data.draw(st.integers(0, 9)) else data.draw(dtypes)
         values = np.random.default_rng(data.draw(st.integers(0, 99))).integers(low, high, shape)
-        return values.astype(dtype)
+        return data.draw(st.sampled_from(ORDERS))(values.astype(dtype))
 
     count, rows = data.draw(sizes), data.draw(sizes)
     lengths = np.sort(array(rows, kind=np.int64, low=0, high=count + 1))[::-1]
     packed = data.draw(st.booleans())
     given_steps = RowSteps(
         array(2, count, rows, kind=np.int64, low=-1 if data.draw(st.integers(0, 5)) == 0 else 0),
-        np.ascontiguousarray(lengths),
+        lengths,
         array(2, count, rows, kind=np.uint8, low=0, high=2) if packed else None,
     )
     state_rows = 1 if packed else rows
@@ -188,6 +238,43 @@ def test_run_steps_never_crashes_or_returns_numbers_for_wrong_arrays(data: st.Da
         if isinstance(other, tuple):
             for own, expected in zip(other, results[0], strict=True):
                 np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-4)
+
+
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_encode_words_never_crashes_or_returns_numbers_for_wrong_ids(data: st.DataObject) -> None:
+    """Random shapes, types, values and memory orders: an InputError, or the numbers of the NumPy engine."""
+    checkpoint = as_checkpoint(data.draw(models))
+    config = checkpoint.config
+    count = data.draw(sizes)
+
+    def ids(*usual: int, limit: int) -> np.ndarray:
+        shape = [size if data.draw(st.integers(0, 9)) else data.draw(sizes) for size in usual]
+        dtype = data.draw(dtypes) if data.draw(st.integers(0, 9)) == 0 else np.int64
+        low, high = (-1, limit + 1) if data.draw(st.integers(0, 5)) == 0 else (0, limit)
+        values = np.random.default_rng(data.draw(st.integers(0, 99))).integers(low, high, shape).astype(dtype)
+        return data.draw(st.sampled_from(ORDERS))(values)
+
+    has_characters = (config.characters is not None) != (data.draw(st.integers(0, 9)) == 0)
+    has_numbers = bool(config.word_dim) != (data.draw(st.integers(0, 9)) == 0)
+    limit = 10 if config.characters is None else config.characters.n_characters
+    given_ids = WordIds(
+        ids(count, data.draw(st.integers(0, 12)), limit=limit) if has_characters else None,
+        ids(count, limit=max(config.n_words, 1)) if has_numbers else None,
+    )
+    results: list[np.ndarray | str] = []
+    for kind in ENGINES:
+        try:
+            results.append(kind(checkpoint).encode_words(given_ids))
+        except InputError as error:
+            results.append(str(error))
+    for other in results[1:]:
+        if isinstance(other, str) or isinstance(results[0], str):
+            assert other == results[0]
+        else:
+            np.testing.assert_allclose(other, results[0], rtol=1e-4, atol=1e-4)
 
 
 def test_check_array_names_argument_and_both_shapes() -> None:

@@ -1,6 +1,7 @@
 """The word store: the vectors of the engine, each distinct word encoded once, in bounded memory, for any threads."""
 
 import sys
+import time
 import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.engine import open_engine
-from elmore.engine.engine import Engine
+from elmore.engine.engine import Engine, NumpyTable
 from elmore.engine.word_store import WORD_BYTES, WordStore
 from elmore.model import Model
 from elmore.text.word_ids import WordIds
@@ -205,6 +206,24 @@ def test_store_holds_no_lock_while_the_engine_computes(tiny_model: Model) -> Non
     store = store_of(CheckingEngine(open_engine(tiny_model.checkpoint, device="cpu")), tiny_model)
     store.number([])
     assert len(vectors_of(store, ["a", "b"])) == 2
+
+
+def test_threads_append_one_after_the_other(tiny_model: Model) -> None:
+    class SlowTable(NumpyTable):
+        def append(self, vectors: np.ndarray) -> None:
+            length = len(self)
+            time.sleep(0.01)
+            assert len(self) == length, "another thread appended in the meantime"
+            super().append(vectors)
+
+    class SlowEngine(CountingEngine):
+        def new_table(self) -> NumpyTable:
+            return SlowTable(tiny_model.config.vector_dim)
+
+    store = store_of(SlowEngine(open_engine(tiny_model.checkpoint, device="cpu")), tiny_model)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: store.number([f"word{number}"]), range(12), timeout=60))
+    assert len(store) == 14
 
 
 @pytest.mark.parametrize("size", [1000, 10_000, 100_000])

@@ -169,6 +169,18 @@ def test_frozen_weights_leave_the_gradients_of_the_inputs_as_they_are():
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
+@pytest.mark.parametrize("part", range(7))
+def test_single_part_has_its_gradient_when_all_others_are_frozen(part):
+    lengths = [4, 4, 2]
+    case = in_float32(*drawn(2, (5, 9), lengths, directions=2, projected=True, bounds=Clips(3.0, 3.0)))
+    parts = leaves_of(*case)
+    outputs, after = native_lstm().run(case[0], case[1], lengths, case[2])
+    expected = torch.autograd.grad(outputs.sum() + after[1].sum(), parts)[part]
+    alone = [one if number == part else one.detach() for number, one in enumerate(parts)]
+    outputs, after = native_lstm().run(LstmTensors(*alone[3:], case[0].clips), alone[0], lengths, (alone[1], alone[2]))
+    assert torch.equal(torch.autograd.grad(outputs.sum() + after[1].sum(), alone[part])[0], expected)
+
+
 def test_no_rows_are_no_trouble():
     weights, _, _ = in_float32(*drawn(2, (3, 4), [1], directions=2, projected=True, bounds=Clips(None, None)))
     empty = torch.empty(2, 2, 0, 3, requires_grad=True)
