@@ -240,8 +240,6 @@ def test_run_steps_never_crashes_or_returns_numbers_for_wrong_arrays(data: st.Da
                 np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-4)
 
 
-
-
 @settings(max_examples=300)
 @given(data=st.data())
 def test_encode_words_never_crashes_or_returns_numbers_for_wrong_ids(data: st.DataObject) -> None:
@@ -258,11 +256,11 @@ def test_encode_words_never_crashes_or_returns_numbers_for_wrong_ids(data: st.Da
         return data.draw(st.sampled_from(ORDERS))(values)
 
     has_characters = (config.characters is not None) != (data.draw(st.integers(0, 9)) == 0)
-    has_numbers = bool(config.word_dim) != (data.draw(st.integers(0, 9)) == 0)
+    has_numbers = bool(config.word_embedding_dim) != (data.draw(st.integers(0, 9)) == 0)
     limit = 10 if config.characters is None else config.characters.n_characters
     given_ids = WordIds(
         ids(count, data.draw(st.integers(0, 12)), limit=limit) if has_characters else None,
-        ids(count, limit=max(config.n_words, 1)) if has_numbers else None,
+        ids(count, limit=max(config.vocab_size, 1)) if has_numbers else None,
     )
     results: list[np.ndarray | str] = []
     for kind in ENGINES:

@@ -24,6 +24,7 @@ from elmore.engine import open_engine
 from elmore.engine.native_library import Precision, native_library
 from elmore.errors import InputError
 from packed_sentences import run_sentences, store_for
+from elmore.engine.threads import set_threads
 checkpoint = load("tiny-random").checkpoint
 vectors, errors, names = {{}}, {{}}, {{}}
 for compute in ("float32", "bfloat16", "int8"):
@@ -33,7 +34,16 @@ for compute in ("float32", "bfloat16", "int8"):
         errors[compute] = str(error)
     else:
         names[compute] = engine.name
-        vectors[compute] = run_sentences(engine, store_for(engine, checkpoint), [{SENTENCE!r}])[0][0].tolist()
+        store = store_for(engine, checkpoint)
+        alone = run_sentences(engine, store, [{SENTENCE!r}])[0][0]
+        vectors[compute] = alone.tolist()
+        if engine.name == "native":
+            # Rows of unequal length, several pieces of rows, and teams of threads.
+            for threads, copies in ((1, 1), (2, 5), (3, 40)):
+                set_threads(threads)
+                others = [["word"] * (number % 9) for number in range(copies)]
+                together = run_sentences(engine, store, [*others, {SENTENCE!r}, *others], rows=3 * copies)[0]
+                assert (together[copies] == alone).all()
 lanes = [native_library().lanes(precision) for precision in Precision]
 print(json.dumps({{"vectors": vectors, "errors": errors, "names": names, "lanes": lanes}}))
 """

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.engine.numpy_engine import NumpyEngine
+from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from packed_sentences import run_sentences, store_for
 from reference import CarriedRows, ManyLanguagesModel, PublishedModel
@@ -73,6 +74,20 @@ def test_run_with_less_depth_returns_lower_layers(model: Model, texts: list[list
         np.testing.assert_allclose(own, expected[: depth + 1], atol=5e-6)
     # Layers that did not run keep their state.
     assert not after.h[depth:].any()
+
+
+@patiently
+@given(models, batches, st.sampled_from([[0], [1], [0, 1], [1, 0]]))
+def test_average_is_mean_of_the_named_layers(model: Model, texts: list[list[str]], numbers: list[int]) -> None:
+    checkpoint = as_checkpoint(model)
+    engine = NumpyEngine(checkpoint)
+    words = store_for(engine, checkpoint).number([word for text in texts for word in text])
+    lengths = np.array([len(text) for text in texts])
+    rows = PackedRows.pack(words.numbers, lengths, boundaries=words.boundaries, rows=2)
+    layers, _ = engine.run(words.table, rows, State.zeros(engine.config))
+    expected = layers.stack(numbers).mean(axis=0)
+    np.testing.assert_allclose(layers.average(numbers), expected, rtol=1e-6, atol=1e-6)
+    assert layers.average(numbers, np.float16).dtype == np.float16
 
 
 @patiently

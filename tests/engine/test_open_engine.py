@@ -60,6 +60,15 @@ def test_open_engine_never_replaces_requested_precision(
             open_engine(checkpoint, device="cpu", compute=compute)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["numpy", "native"])
+def test_open_engine_rejects_cpu_engine_on_gpu(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, name: Any
+) -> None:
+    monkeypatch.setattr(opening, "resolve_device", lambda device: "cuda:0")
+    with pytest.raises(InputError, match=f"the {name} engine runs on the CPU, and the device is cuda:0"):
+        open_engine(checkpoint, device="cuda", engine=name)
+
+
 def test_resolve_device_requires_torch_for_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening.importlib.util, "find_spec", lambda name: None)
     assert opening.resolve_device() == "cpu"

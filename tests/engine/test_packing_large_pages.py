@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elmore.engine import packing
 from elmore.engine.packing import LARGE_PAGE, empty_in_large_pages
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -33,6 +34,14 @@ def test_empty_in_large_pages_starts_large_array_at_large_page(dtype: Any) -> No
     assert array.flags.writeable
     assert array.ctypes.data % LARGE_PAGE == 0
     assert has_advice_for_large_pages(array.ctypes.data)
+
+
+def test_empty_in_large_pages_starts_at_a_page_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Many systems start each mapping at a large page, but not at a page of this size.
+    monkeypatch.setattr(packing, "LARGE_PAGE", 2**28)
+    array = empty_in_large_pages((2**28,), np.uint8)
+    assert array.ctypes.data % 2**28 == 0
+    assert len(array) == 2**28
 
 
 @needs_large_pages

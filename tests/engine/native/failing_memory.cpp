@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 
 #include "memory.h"
 
@@ -26,7 +27,10 @@ namespace elmore {
 
 void *allocate(size_t bytes) noexcept {
     void *memory = nullptr;
-    return take_allocation() && posix_memalign(&memory, 64, bytes) == 0 ? memory : nullptr;
+    if (!take_allocation() || posix_memalign(&memory, 64, bytes) != 0) return nullptr;
+    // NaN as float32 and as bfloat16: what reads memory before it is written gives other results.
+    std::memset(memory, 0xff, bytes);
+    return memory;
 }
 void release(void *memory) noexcept { std::free(memory); }
 

@@ -39,7 +39,7 @@ struct Layer {
           input(pack_gates(precision, directions, vector, cells, spread(vector), lanes)),
           recurrent(pack_gates(precision, directions, vector, cells, spread(vector), lanes)),
           projection(projection_of(precision, directions, cells, vector, lanes)),
-          bias(draw_floats(directions * 4 * cells, 0.5f)),
+          bias(draw_floats(directions * 4 * cells, draw(0, 3) ? 0.5f : 60.0f)),  // 60: saturated gates
           packed_bias(pack_gate_numbers(bias, directions, cells, lanes)),
           cell_clip(draw(0, 1) ? 1.0f : INFINITY),
           projection_clip(draw(0, 1) ? 0.5f : INFINITY) {}
@@ -76,8 +76,9 @@ struct Rows {
     int64_t count() const { return static_cast<int64_t>(lengths.size()); }
 
     LstmResult run(const Layer &layer, int threads) const {
-        LstmResult to{Floats(inputs.size()), Floats(layer.directions * count() * layer.vector),
-                      Floats(layer.directions * count() * layer.cells)};
+        // Memory that nothing was written to is not zero.
+        LstmResult to{Floats(inputs.size(), NOT_READ), Floats(layer.directions * count() * layer.vector, NOT_READ),
+                      Floats(layer.directions * count() * layer.cells, NOT_READ)};
         const ElmoreLstm weights = layer.layer();
         const ElmoreLstmRun call{steps,    count(),  state_rows, lengths.data(),
                                  starts.empty() ? nullptr : starts.data(),
@@ -245,7 +246,37 @@ void test_wrong_rows(const Layer &layer, const Rows &rows) {
     wrong = rows;
     wrong.state_rows = rows.count() + 1;
     require(status(wrong, layer.precision) == ELMORE_WRONG_INPUT, layer.name("wrong state rows are accepted"));
+    if (rows.count() > 1 && rows.lengths[0] > rows.lengths[rows.count() - 1]) {
+        wrong = rows;
+        std::reverse(wrong.lengths.begin(), wrong.lengths.end());
+        require(status(wrong, layer.precision) == ELMORE_WRONG_INPUT, layer.name("increasing lengths are accepted"));
+    }
     require(status(rows, 3) == ELMORE_NO_KERNEL, layer.name("a wrong precision is accepted"));
+}
+
+// A NaN in an input makes all later outputs of its row NaN, in its direction, and changes no other output.
+void test_nan(const Layer &layer, Rows rows, const LstmResult &expected) {
+    if (rows.lengths[0] == 0) return;
+    int64_t longest = 0;
+    while (longest < rows.count() && rows.lengths[longest] > 0) ++longest;
+    const int64_t row = draw(0, longest - 1), step = draw(0, rows.lengths[row] - 1), direction = draw(0, layer.directions - 1);
+    const auto first_of = [&](int64_t of_direction, int64_t of_step, int64_t of_row) {
+        return ((of_direction * rows.steps + of_step) * rows.count() + of_row) * layer.vector;
+    };
+    // An infinite number has no scale in int8.
+    const float wrong = layer.precision == ELMORE_INT8 && draw(0, 1) ? INFINITY : NOT_READ;
+    rows.inputs[first_of(direction, step, row) + draw(0, layer.vector - 1)] = wrong;
+    const LstmResult found = rows.run(layer, static_cast<int>(draw(1, 3)));
+    for (int64_t d = 0; d < layer.directions; ++d)
+        for (int64_t t = 0; t < rows.steps; ++t)
+            for (int64_t r = 0; r < rows.count(); ++r)
+                for (int64_t column = 0; column < layer.vector; ++column) {
+                    const size_t index = first_of(d, t, r) + column;
+                    if (d == direction && r == row && t >= step && t < rows.lengths[row])
+                        require(std::isnan(found.outputs[index]), layer.name("an output after a NaN is not NaN"));
+                    else
+                        require(found.outputs[index] == expected.outputs[index], layer.name("a NaN changes another output"));
+                }
 }
 
 }  // namespace
@@ -260,6 +291,7 @@ void test_lstm(int precision) {
     compare_with_rows_alone(layer, rows, together);
     compare_packed_rows(layer, rows);
     test_wrong_rows(layer, rows);
+    test_nan(layer, rows, together);
 }
 
 // A dense layer or a highway, over rows with gaps between them.
@@ -281,11 +313,14 @@ void test_dense(int precision) {
     // The last row has no padding but that of a highway, to whole vectors.
     const int64_t filled = highway ? rounded_up(depth, lanes) : depth;
     const int64_t x_stride = filled + draw(0, 5), out_stride = columns + draw(0, 5);
-    const Floats x = draw_floats(rows ? (rows - 1) * x_stride + filled : 0, 1.0f);
+    Floats x = draw_floats(rows ? (rows - 1) * x_stride + filled : 0, 1.0f);
+    // Multiples of 1/256 from 1 to 2 lie on a bfloat16, or in the middle between two.
+    if (draw(0, 1))
+        for (float &number : x) number = std::nearbyint(number * 256.0f) / 256.0f;
     const std::string name = std::string(highway ? "highway" : "dense layer") + " in " + PRECISIONS[precision] + " (" +
                              elmore_instructions(precision) + "): ";
     const auto run = [&](const float *from, int64_t count, int threads) {
-        Floats out(count ? (count - 1) * out_stride + columns : 0);
+        Floats out(count ? (count - 1) * out_stride + columns : 0, NOT_READ);
         require(elmore_run_dense(precision, &layer, from, x_stride, count, out.data(), out_stride, threads) == ELMORE_OK,
                 name + "not run");
         return out;
@@ -313,7 +348,8 @@ void test_dense(int precision) {
         const double t = std::max(0.0, output(column)), g = sigmoid(output(columns + column));
         expected.push_back(g * t + (1 - g) * wide[column]);
     }
-    require_close(found, expected, tolerance_of(precision), name + "outputs");
+    // Inputs are rounded once, so bfloat16 gives nearly the same sums.
+    require_close(found, expected, precision == ELMORE_BFLOAT16 ? 2e-5 : tolerance_of(precision), name + "outputs");
 }
 
 // Filters of a character CNN.
@@ -341,7 +377,7 @@ void test_characters() {
     const ElmoreFilters filters{characters, groups, widths.data(), counts.data(), table.data(), bias.data(), draw(0, 1) == 1};
     const auto run = [&](const std::vector<int64_t> &from, int threads, int expected) {
         const int64_t count = static_cast<int64_t>(from.size()) / length;
-        Floats out((count - 1) * out_stride + columns);
+        Floats out((count - 1) * out_stride + columns, NOT_READ);
         require(elmore_pool_characters(&filters, from.data(), count, length, out.data(), nullptr, out_stride, threads) == expected,
                 "characters: status");
         return out;

@@ -50,9 +50,16 @@ void test_detection() {}
 #endif
 
 void test_struct_sizes() {
-    require(elmore_struct_size("ElmoreLstmRun") == sizeof(ElmoreLstmRun), "size of a struct");
+    require(elmore_struct_size("ElmoreMatrix") == sizeof(ElmoreMatrix), "size of a matrix");
+    require(elmore_struct_size("ElmoreLstm") == sizeof(ElmoreLstm), "size of an LSTM layer");
+    require(elmore_struct_size("ElmoreLstmRun") == sizeof(ElmoreLstmRun), "size of a run");
+    require(elmore_struct_size("ElmoreDense") == sizeof(ElmoreDense), "size of a dense layer");
+    require(elmore_struct_size("ElmoreFilters") == sizeof(ElmoreFilters), "size of filters");
     require(elmore_struct_size("ElmoreProduct") == 0, "size of an unknown struct");
-    require(elmore_training_struct_size("ElmoreProduct") == sizeof(ElmoreProduct), "size of a training struct");
+    require(elmore_training_struct_size("ElmoreLstmGradients") == sizeof(ElmoreLstmGradients), "size of LSTM gradients");
+    require(elmore_training_struct_size("ElmoreProduct") == sizeof(ElmoreProduct), "size of a product");
+    require(elmore_training_struct_size("ElmoreHighway") == sizeof(ElmoreHighway), "size of a highway");
+    require(elmore_training_struct_size("ElmoreSoftmax") == sizeof(ElmoreSoftmax), "size of a softmax");
 }
 
 void test_without_kernels() {

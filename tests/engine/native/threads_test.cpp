@@ -173,6 +173,7 @@ void test_threads(int rounds, bool forks) {
         jobs.emplace_back(precision, 30, 600, 2);  // a team of threads
     }
     test_callers(jobs, 10 * rounds);
+    for (const Job &job : jobs) require(job.run(100) == ELMORE_OK, "threads: more than a team has members");
     test_memory();
     if (!forks) return;
     test_fork(jobs);

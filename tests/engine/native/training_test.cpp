@@ -7,6 +7,7 @@ namespace {
 using Results = std::vector<Floats>;
 
 constexpr double TOLERANCE = 1e-5;
+constexpr float NOT_WRITTEN = std::numeric_limits<float>::quiet_NaN();
 
 // Run with other numbers of threads, and require the same bits.
 Results checked(const std::function<Results(int threads)> &results, const std::string &what) {
@@ -205,14 +206,14 @@ void test_lstm_training() {
     const bool wants_inputs = draw(0, 3) > 0, frozen = draw(0, 3) == 0;
     const int64_t cell_columns = rounded_up(shape.filled(), 4 * shape.lanes);
     const auto results = [&](int threads) -> Results {
-        Floats outputs(forward.inputs.size()), last_h(forward.h.size()), last_c(forward.c.size());
+        Floats outputs(forward.inputs.size(), NOT_WRITTEN), last_h(forward.h.size()), last_c(forward.c.size());
         Floats gates(shape.directions * shape.panels() * shape.steps * shape.rows * 4 * shape.lanes);
         Floats cells(shape.directions * (shape.steps + 1) * shape.rows * shape.filled());
         const ElmoreLstmRun run{shape.steps, shape.rows, shape.rows, forward.lengths.data(), nullptr, forward.inputs.data(),
                                 forward.h.data(), forward.c.data(), outputs.data(), last_h.data(), last_c.data(),
                                 gates.data(), cells.data()};
         require(elmore_run_lstm(ELMORE_FLOAT32, &layer, &run, threads) == ELMORE_OK, "LSTM training: forward");
-        Floats d_inputs(wants_inputs ? outputs.size() : 0), d_h(last_h.size(), forward.d_last);
+        Floats d_inputs(wants_inputs ? outputs.size() : 0, NOT_WRITTEN), d_h(last_h.size(), forward.d_last);
         Floats d_c(shape.directions * shape.rows * shape.filled(), forward.d_last);
         Floats d_input(frozen ? 0 : weights.input.floats().size()), d_recurrent(d_input.size());
         Floats d_bias(frozen ? 0 : weights.packed_bias.size());
@@ -255,7 +256,7 @@ void test_lstm_training() {
 
 // A product of matrices in rows or in columns, with gaps.
 void test_product() {
-    const int64_t rows = draw(1, 60), depth = draw(1, draw(0, 3) ? 40 : 2100), columns = draw(1, 150);
+    const int64_t rows = draw(1, draw(0, 3) ? 60 : 200), depth = draw(1, draw(0, 3) ? 40 : 2100), columns = draw(1, 150);
     const bool left_transposed = draw(0, 1), right_transposed = draw(0, 1), adds = draw(0, 1);
     const int64_t left_stride = (left_transposed ? rows : depth) + draw(0, 5);
     const int64_t right_stride = (right_transposed ? depth : columns) + draw(0, 5), out_stride = columns + draw(0, 5);
@@ -289,7 +290,8 @@ void test_highway_training() {
     const Floats x = draw_floats(rows * columns, 1.0f), bias = draw_floats(2 * columns, 1.0f);
     const Floats products = draw_floats(rows * 2 * columns, 1.0f), d_out = draw_floats(x.size(), 1.0f);
     const auto results = [&](int threads) -> Results {
-        Floats both = products, out(x.size()), d_x(x.size()), d_both(both.size()), d_bias(bias.size());
+        Floats both = products, out(x.size(), NOT_WRITTEN), d_x(x.size(), NOT_WRITTEN), d_both(both.size(), NOT_WRITTEN),
+               d_bias(bias.size(), NOT_WRITTEN);
         const ElmoreHighway forward{rows, columns, x.data(), bias.data(), both.data(), out.data(), nullptr, nullptr, nullptr, nullptr};
         require(elmore_run_highway(&forward, threads) == ELMORE_OK, "highway training: forward");
         const ElmoreHighway back{rows, columns, x.data(), nullptr, both.data(), nullptr, d_out.data(), d_x.data(), d_both.data(), d_bias.data()};
@@ -331,7 +333,7 @@ void test_softmax() {
     std::vector<int64_t> target_columns(rows);
     for (int64_t &column : target_columns) column = draw(-1, 2 * candidates);
     const auto results = [&](int threads) -> Results {
-        Floats highest(rows), sums(rows), d_hidden(hidden.size()), d_weights(vector * filled), d_offsets(filled);
+        Floats highest(rows, NOT_WRITTEN), sums(rows, NOT_WRITTEN), d_hidden(hidden.size(), NOT_WRITTEN), d_weights(vector * filled), d_offsets(filled);
         const ElmoreSoftmax softmax{rows, vector, candidates, hidden.data(), weights.floats().data(), back.data(),
                                     offsets.data(), target_logits.data(), target_columns.data(), highest.data(),
                                     sums.data(), d_hidden.data(), d_weights.data(), d_offsets.data()};
