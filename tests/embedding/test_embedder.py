@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from elmore import Embedder, Model, load
 from elmore.defaults import ComputeName
-from elmore.embedding.embedder import SENTENCES_AT_ONCE
 from elmore.embedding.options import InferenceOptions
+from elmore.embedding.sentences import SENTENCES_PER_READ
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.engine.word_store import WORD_BYTES, WordStore
 from elmore.errors import InputError, InputWarning
@@ -369,7 +369,7 @@ def test_encode_iter_reads_a_stream_in_bounded_pieces(tiny: Embedder) -> None:
     for done in range(1, 1001):
         next(endless)
         # A pack has 20 sentences of five positions.
-        assert done <= taken <= done + 20 + SENTENCES_AT_ONCE
+        assert done <= taken <= done + 20 + SENTENCES_PER_READ
 
 
 def test_encode_iter_copies_sentences_before_it_reads_the_next(tiny: Embedder) -> None:

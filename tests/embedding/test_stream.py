@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmore.embedding.options import LayerSelection
+from elmore.embedding.options import InferenceOptions, LayerSelection
 from elmore.embedding.stream import (
     LONG_SENTENCE,
     EncodedBatch,
@@ -35,12 +35,9 @@ def engine(request: pytest.FixtureRequest, tiny_model: Model) -> Engine:
     return engine_named(request.param, tiny_model)
 
 
-def encoder_of(
-    engine: Any, model: Model, *, layers: Any = "average", dtype: Any = np.float32, to_host: bool = True
-) -> SentenceEncoder:
-    selection = LayerSelection.parse(layers, num_layers=model.config.num_layers)
+def encoder_of(engine: Any, model: Model, *, to_host: bool = True, **options: Any) -> SentenceEncoder:
     store = WordStore(engine, model.word_indexer)
-    return SentenceEncoder(engine, store, model.start, selection, dtype=dtype, to_host=to_host)
+    return SentenceEncoder(engine, store, model.start, InferenceOptions(**options), to_host=to_host)
 
 
 def batches_of(sentences: Sequence[list[str]], size: int = 7) -> Iterator[SentenceBatch[int]]:
@@ -70,8 +67,8 @@ def joined(batches: Iterator[EncodedBatch[int]]) -> list[Any]:
 def test_encode_equals_each_sentence_alone(
     tiny_model: Model, engine: Engine, sentences: list[list[str]], tokens: int, rows: int, layers: Any
 ) -> None:
-    encoder = encoder_of(engine, tiny_model, layers=layers)
-    found = joined(encoder.encode(batches_of(sentences), batch_tokens=tokens, batch_size=rows))
+    encoder = encoder_of(engine, tiny_model, layers=layers, batch_tokens=tokens, batch_size=rows)
+    found = joined(encoder.encode(batches_of(sentences)))
     selection = LayerSelection.parse(layers, num_layers=3)
     for vectors, sentence in zip(found, sentences, strict=True):
         alone = vectors_alone(engine, tiny_model, sentence)
@@ -84,11 +81,9 @@ def test_encode_equals_each_sentence_alone(
 def test_encode_returns_the_requested_dtype(tiny_model: Model, engine: Engine) -> None:
     for layers in ("average", "all"):
         whole, half = (
-            next(encoder_of(engine, tiny_model, layers=layers, dtype=dtype).encode(
-                batches_of([["a", "b"]]), batch_tokens=None, batch_size=None
-            )).vectors
+            next(encoder_of(engine, tiny_model, layers=layers, dtype=dtype).encode(batches_of([["a", "b"]]))).vectors
             for dtype in (np.float32, np.float16)
-        )  # fmt: skip
+        )
         assert (whole.dtype, half.dtype) == (np.float32, np.float16)
         assert np.array_equal(half, whole.astype(np.float16))
 
@@ -97,12 +92,12 @@ def test_encode_returns_the_requested_dtype(tiny_model: Model, engine: Engine) -
 def test_encode_carrying_state_continues_each_row(tiny_model: Model, engine: Engine, size: int) -> None:
     lengths = [3, 0, 5, 2, 2, 7, 1, 4, 0, 6, 1]
     sentences = [[f"word{number}-{place}" for place in range(length)] for number, length in enumerate(lengths)]
-    encoder = encoder_of(engine, tiny_model, layers="all")
-    found = joined(encoder.encode_carrying_state(batches_of(sentences), batch_size=size))
+    encoder = encoder_of(engine, tiny_model, layers="all", state="carry", batch_size=size)
+    found = joined(encoder.encode(batches_of(sentences)))
     # Row r of the batches alone: one sentence at a time, with the state of the previous one.
     for row in range(size):
-        alone = encoder_of(engine, tiny_model, layers="all")
-        expected = joined(alone.encode_carrying_state(batches_of(sentences[row::size]), batch_size=1))
+        alone = encoder_of(engine, tiny_model, layers="all", state="carry", batch_size=1)
+        expected = joined(alone.encode(batches_of(sentences[row::size])))
         for vectors, other in zip(found[row::size], expected, strict=True):
             np.testing.assert_allclose(vectors, other, **CLOSE)
     assert any(np.abs(one - vectors_alone(engine, tiny_model, own)[-1]).max(initial=0) > 1e-3 for one, own in zip(
@@ -114,7 +109,7 @@ def test_encode_carrying_state_starts_from_zeros(tiny_model: Model) -> None:
     engine = engine_named("numpy", tiny_model)
     warm = tiny_model.with_start(type(tiny_model.start)(tiny_model.start.h + 0.5, tiny_model.start.c + 0.5), "a test")
     cold, other = (
-        joined(encoder_of(engine, model).encode_carrying_state(batches_of([["a", "b"]]), batch_size=2))
+        joined(encoder_of(engine, model, state="carry", batch_size=2).encode(batches_of([["a", "b"]])))
         for model in (tiny_model, warm)
     )
     assert np.array_equal(cold[0], other[0])
@@ -154,7 +149,7 @@ def test_encode_runs_no_more_rows_than_batch_size(tiny_model: Model) -> None:
 
     engine = CountingEngine(engine_named("numpy", tiny_model))
     sentences = [["bow"] * (number % 4) for number in range(50)]
-    list(encoder_of(engine, tiny_model).encode(batches_of(sentences), batch_tokens=None, batch_size=3))
+    list(encoder_of(engine, tiny_model, batch_size=3).encode(batches_of(sentences)))
     assert rows == [3]
 
 
@@ -177,10 +172,10 @@ class SmallEngine(EngineProxy):
 def test_encode_halves_a_pack_that_does_not_fit(tiny_model: Model, engine: Engine, to_host: bool) -> None:
     small = SmallEngine(engine, words=10)
     sentences = [["a", "b", "c", "d"], ["e", "f"]] * 6
-    encoder = encoder_of(small, tiny_model, to_host=to_host)
+    encoder = encoder_of(small, tiny_model, to_host=to_host, batch_tokens=25)
     with pytest.warns(InputWarning, match="a batch of 5 sentences did not fit into memory; trying it in halves"):
-        found = joined(encoder.encode(batches_of(sentences), batch_tokens=25, batch_size=None))
-    expected = joined(encoder_of(engine, tiny_model).encode(batches_of(sentences), batch_tokens=25, batch_size=None))
+        found = joined(encoder.encode(batches_of(sentences)))
+    expected = joined(encoder_of(engine, tiny_model, batch_tokens=25).encode(batches_of(sentences)))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.asarray(one), other, **CLOSE)
     assert small.tried[0] == 16
@@ -191,7 +186,7 @@ def test_encode_halves_a_pack_that_does_not_fit(tiny_model: Model, engine: Engin
 def test_encode_that_does_not_fit_with_one_sentence_raises_out_of_memory(tiny_model: Model) -> None:
     encoder = encoder_of(SmallEngine(engine_named("numpy", tiny_model), words=2), tiny_model)
     with pytest.raises(OutOfMemory, match="one sentence of 3 words does not fit into memory; split the sentence"):
-        list(encoder.encode(batches_of([["a", "b", "c"]]), batch_tokens=None, batch_size=None))
+        list(encoder.encode(batches_of([["a", "b", "c"]])))
 
 
 def test_encode_passes_other_errors_of_the_engine_on(tiny_model: Model) -> None:
@@ -201,7 +196,7 @@ def test_encode_passes_other_errors_of_the_engine_on(tiny_model: Model) -> None:
 
     encoder = encoder_of(BrokenEngine(engine_named("numpy", tiny_model)), tiny_model)
     with pytest.raises(RuntimeError, match="something else"):
-        list(encoder.encode(batches_of([["a"], ["b"]]), batch_tokens=None, batch_size=None))
+        list(encoder.encode(batches_of([["a"], ["b"]])))
 
 
 @pytest.mark.parametrize("to_host", [True, False])
@@ -211,8 +206,8 @@ def test_encode_runs_long_sentences_separately_and_restores_order(
 ) -> None:
     sentences = [["b", "c"]] * 200 + [["a"] * length for length in (3, 700, 0, 2, 1500, 1)]
     engine = SmallEngine(engine_named("numpy", tiny_model), words=10_000)
-    encoder = encoder_of(engine, tiny_model, layers=layers, to_host=to_host)
-    found = joined(encoder.encode(batches_of(sentences, 300), batch_tokens=2048, batch_size=64))
+    encoder = encoder_of(engine, tiny_model, layers=layers, to_host=to_host, batch_tokens=2048, batch_size=64)
+    found = joined(encoder.encode(batches_of(sentences, 300)))
     assert engine.tried == [405, 2200, 1]
     for vectors, sentence in zip(found[199:], sentences[199:], strict=True):
         alone = vectors_alone(engine.engine, tiny_model, sentence)
@@ -238,10 +233,10 @@ def test_split_long_sentences_leaves_rows_of_similar_length(lengths: list[int], 
         done.append(part)
         longest, steps = int(part.lengths.max()) + 2, 2 * tokens // min(rows, len(part.lengths))
         assert longest <= max(steps, LONG_SENTENCE) or int(part.lengths.min()) + 2 > max(steps, LONG_SENTENCE)
-    assert sorted(place for part in done for place in part.places) == list(range(len(lengths)))
+    assert sorted(place for part in done for place in part.indices) == list(range(len(lengths)))
     starts = np.cumsum(lengths) - lengths
     for part in done:
-        expected = [np.arange(starts[place], starts[place] + lengths[place]) for place in part.places]
+        expected = [np.arange(starts[place], starts[place] + lengths[place]) for place in part.indices]
         assert np.array_equal(part.words.numbers, np.concatenate(expected))
 
 
@@ -272,18 +267,18 @@ def test_encode_on_an_asynchronous_engine_waits_one_pack_later(tiny_model: Model
     whole = engine_named("numpy", tiny_model)
     engine = AsynchronousEngine(whole)
     sentences = [["a", "b"], ["c", "d"], ["e", "f"]]
-    found = joined(encoder_of(engine, tiny_model).encode(batches_of(sentences), batch_tokens=1, batch_size=None))
+    found = joined(encoder_of(engine, tiny_model, batch_tokens=1).encode(batches_of(sentences)))
     one = ["run", "start copy"]
     assert engine.events == [*one, *one, "wait", *one, "wait", "wait"]
-    expected = joined(encoder_of(whole, tiny_model).encode(batches_of(sentences), batch_tokens=1, batch_size=None))
+    expected = joined(encoder_of(whole, tiny_model, batch_tokens=1).encode(batches_of(sentences)))
     for vectors, other in zip(found, expected, strict=True):
         assert np.array_equal(vectors, other)
 
 
 def test_encode_without_copy_to_host_never_fetches(tiny_model: Model) -> None:
     engine = AsynchronousEngine(engine_named("numpy", tiny_model))
-    encoder = encoder_of(engine, tiny_model, to_host=False)
-    joined(encoder.encode(batches_of([["a"], ["b"]]), batch_tokens=1, batch_size=None))
+    encoder = encoder_of(engine, tiny_model, to_host=False, batch_tokens=1)
+    joined(encoder.encode(batches_of([["a"], ["b"]])))
     assert engine.events == ["run", "run"]
 
 
@@ -303,13 +298,9 @@ def test_encode_frees_vectors_before_it_runs_the_next_pack(tiny_model: Model) ->
             return self.engine.fetch(array)
 
     engine = WatchingEngine(engine_named("numpy", tiny_model))
-    encoder = encoder_of(engine, tiny_model)
     sentences = [["Nothing", "is", "saved"]] * 32
-    for batches in (
-        encoder.encode(batches_of(sentences), batch_tokens=20, batch_size=None),
-        encoder.encode_carrying_state(batches_of(sentences), batch_size=4),
-    ):
-        for batch in batches:
+    for options in ({"batch_tokens": 20}, {"state": "carry", "batch_size": 4}):
+        for batch in encoder_of(engine, tiny_model, **options).encode(batches_of(sentences)):
             del batch
         assert len(alive) == 8
         assert max(alive) == 0

@@ -20,10 +20,16 @@ from elmore.embedding.options import (
     LayerSelection,
     check_engine_options,
 )
-from elmore.embedding.sentence_groups import FindWords, find_words, sentence_groups
-from elmore.embedding.sentences import Sentence, check_sentences, words_of
+from elmore.embedding.sentences import (
+    Sentence,
+    align_to_words,
+    check_sentences,
+    find_words,
+    pool_to_tokens,
+    sentence_batches,
+    tokenize_sentence,
+)
 from elmore.embedding.stream import EncodedBatch, SentenceEncoder
-from elmore.embedding.token_alignment import align_to_words, pool_to_tokens
 from elmore.engine.engine import Engine
 from elmore.engine.open_engine import open_engine, resolve_device
 from elmore.engine.word_store import WordStore
@@ -40,12 +46,8 @@ from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.tokenizer import Tokenizer, Tokens
 
 T = TypeVar("T")
-U = TypeVar("U")
 PoolName = Literal["mean", "max"]
 Vectors = NDArray[np.floating]  # (words, dim) or (layers, words, dim)
-
-# Sentences that are tokenized and numbered together.
-SENTENCES_AT_ONCE = 256
 
 
 class _EncodeAndShowArguments(EncodeArguments, total=False):
@@ -294,12 +296,14 @@ class Embedder:
         Batches come in the order of the input. With `to_host=False` vectors stay in the engine's memory.
         """
         self._check_engine_options(options.changed_engine_options)
-        style = options.token_style
-        if style == "moses":
-            return self._encoded(sentences, partial(find_words, tokenizer=self.tokenizer), options, to_host)
+        engine, store, _ = self._running
+        encoder = SentenceEncoder(engine, store, self._model.start, options, to_host=to_host)
+        if options.token_style == "moses":
+            find = partial(find_words, tokenizer=self.tokenizer)
+            return encoder.encode(sentence_batches(sentences, find, self._check))
+        align = partial(align_to_words, tokenizer=self.tokenizer, style=options.token_style)
         # Not a generator, which would keep one batch in memory while the next is computed.
-        align = partial(align_to_words, tokenizer=self.tokenizer, style=style)
-        return map(pool_to_tokens, self._encoded(sentences, align, options, to_host))
+        return map(pool_to_tokens, encoder.encode(sentence_batches(sentences, align, self._check)))
 
     def _inference_options(self, arguments: EncodeArguments) -> InferenceOptions:
         """The options of one call. It may repeat those of the engine, but not change them."""
@@ -308,23 +312,6 @@ class Embedder:
 
     def _check_engine_options(self, requested: Mapping[str, object]) -> None:
         check_engine_options(requested, **self.options.engine_arguments())
-
-    def _encoded(
-        self,
-        sentences: Iterable[tuple[Sentence, T]],
-        find: FindWords[T, U],
-        options: InferenceOptions,
-        to_host: bool,
-    ) -> Iterator[EncodedBatch[U]]:
-        selection = LayerSelection.parse(options.layers, num_layers=self.num_layers)
-        engine, store, _ = self._running
-        encoder = SentenceEncoder(
-            engine, store, self._model.start, selection, dtype=options.numpy_dtype, to_host=to_host
-        )
-        groups = sentence_groups(sentences, find, self._check, size=SENTENCES_AT_ONCE)
-        if options.carried_rows:
-            return encoder.encode_carrying_state(groups, batch_size=options.carried_rows)
-        return encoder.encode(groups, batch_tokens=options.batch_tokens, batch_size=options.batch_size)
 
     def encode_sentences(
         self,
@@ -393,7 +380,7 @@ class Embedder:
 
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
         """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
-        return words_of(sentence, self.tokenizer, number)
+        return tokenize_sentence(sentence, self.tokenizer, number)
 
 
 def _copies(batches: Iterator[EncodedBatch[None]]) -> Iterator[Vectors]:

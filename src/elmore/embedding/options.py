@@ -1,14 +1,12 @@
 """The options of inference: one record for `encode`, `embed_file`, the command line, tasks, scoring and export."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from operator import index
-from typing import Any, SupportsIndex, TypedDict, Unpack, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypedDict, Unpack, get_args
 
 from elmore.defaults import (
+    DEFAULT_BATCH_TOKENS,
     DEFAULT_CARRY_BATCH_SIZE,
     DEFAULT_COMPUTE,
     DEFAULT_DTYPE,
@@ -19,18 +17,22 @@ from elmore.defaults import (
     EngineName,
     StateName,
 )
-from elmore.engine.open_engine import AUTO, resolve_device
 from elmore.errors import InputError
 from elmore.fields import check_value
-from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
+from elmore.text.style import DEFAULT_TOKEN_STYLE, TOKEN_STYLES, TokenStyle
 
-LayersArgument = str | SupportsIndex | Sequence[SupportsIndex] | slice | NDArray[np.integer[Any]]
+# NumPy is imported late: the command line builds its options from this record.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LayersArgument: TypeAlias = "str | SupportsIndex | Sequence[SupportsIndex] | slice | NDArray[np.integer[Any]]"
 # A name, a NumPy type, or a torch type, which prints as "torch.float32".
 DtypeArgument = Any
 
 
 class EncodeArguments(TypedDict, total=False):
-    """The options of one call of `encode`: the fields of `InferenceOptions` that an open engine leaves free."""
+    """The options of one call of `encode`; see `InferenceOptions`."""
 
     layers: LayersArgument
     state: StateName
@@ -41,7 +43,7 @@ class EncodeArguments(TypedDict, total=False):
 
 
 class EngineArguments(TypedDict, total=False):
-    """The options that open an engine."""
+    """The options that open an engine; see `InferenceOptions`."""
 
     compute: ComputeName
     device: object
@@ -55,18 +57,47 @@ class InferenceArguments(EncodeArguments, EngineArguments, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceOptions:
-    """How sentences become vectors."""
+    """How sentences become vectors. Each `help` is a help text of the command line."""
 
-    layers: LayersArgument = DEFAULT_LAYERS  # "average", "top", "all", a number, or several numbers
-    state: StateName = DEFAULT_STATE  # "fixed": each sentence from the start state; "carry": rows continue
-    dtype: DtypeArgument = DEFAULT_DTYPE  # of the results
-    compute: ComputeName = DEFAULT_COMPUTE  # of matrix products
-    device: object = AUTO
-    batch_tokens: int | None = None  # computed at once, boundaries included; None: what suits the engine
-    batch_size: int | None = None  # rows at once
-    batch_invariant: bool = False  # on a GPU: bit-identical vectors in every batch
-    engine: EngineName | None = None  # by name; None: by device and compute
-    token_style: TokenStyle = DEFAULT_TOKEN_STYLE  # of sentences given as lists of tokens
+    layers: LayersArgument = field(
+        default=DEFAULT_LAYERS, metadata={"help": "average, top, all, a number, or several: 0,2."}
+    )
+    state: StateName = field(
+        default=DEFAULT_STATE,
+        metadata={
+            "help": "fixed: each sentence starts from the model's start state. carry: each row starts where it ended "
+            f"in the previous batch, of {DEFAULT_CARRY_BATCH_SIZE} sentences or --batch-size."
+        },
+    )
+    dtype: DtypeArgument = field(default=DEFAULT_DTYPE, metadata={"help": "Type of the vectors: float32, float16."})
+    compute: ComputeName = field(
+        default=DEFAULT_COMPUTE,
+        metadata={
+            "help": "Type of matrix products: float32, or faster and less exact: bfloat16 (about 3 digits), on a CPU "
+            "int8 (about 2 digits), on an NVIDIA GPU tf32 (about 4 digits)."
+        },
+    )
+    device: object = field(
+        default="auto", metadata={"help": "cpu, cuda, cuda:1, mps; auto is a GPU if there is one, else the CPU."}
+    )
+    batch_tokens: int | None = field(
+        default=None,
+        metadata={"help": f"Words computed at once, padding included: {DEFAULT_BATCH_TOKENS}; more on a GPU."},
+    )
+    batch_size: int | None = field(default=None, metadata={"help": "Sentences computed side by side, at most."})
+    batch_invariant: bool = field(
+        default=False, metadata={"help": "On a GPU: bit-identical vectors in every batch, more slowly."}
+    )
+    engine: EngineName | None = field(
+        default=None, metadata={"help": "native, numpy or gpu; by default chosen by device and compute."}
+    )
+    token_style: TokenStyle = field(
+        default=DEFAULT_TOKEN_STYLE,
+        metadata={
+            "help": f"Convention of tokenized input: {', '.join(TOKEN_STYLES)}. Tokens of another convention than "
+            "moses (do n't, -LRB-) are converted to the model's words."
+        },
+    )
 
     def __post_init__(self) -> None:
         check_value("state", self.state, StateName)
@@ -93,13 +124,17 @@ class InferenceOptions:
     @property
     def changed_engine_options(self) -> dict[str, object]:
         """The options of an engine that differ from the defaults."""
-        default = InferenceOptions()
-        names = [name for name in EngineArguments.__annotations__ if getattr(self, name) != getattr(default, name)]
-        return {name: getattr(self, name) for name in names}
+        return {
+            option.name: getattr(self, option.name)
+            for option in fields(self)
+            if option.name in EngineArguments.__annotations__ and getattr(self, option.name) != option.default
+        }
 
     @property
-    def numpy_dtype(self) -> type[np.floating[Any]]:
+    def numpy_dtype(self) -> "type[np.floating[Any]]":
         """The type of the results."""
+        import numpy as np
+
         return np.float16 if dtype_name(self.dtype) == "float16" else np.float32
 
     @property
@@ -113,6 +148,8 @@ def check_engine_options(requested: Mapping[str, object], **opened: Unpack[Engin
 
     A missing option agrees with every engine, and so does the device "auto".
     """
+    from elmore.engine.open_engine import AUTO, resolve_device
+
     for name, own in opened.items():
         wanted = requested.get(name, own)
         if name == "device":
@@ -127,13 +164,13 @@ def check_engine_options(requested: Mapping[str, object], **opened: Unpack[Engin
 def dtype_name(dtype: DtypeArgument) -> DtypeName:
     """The name of a type of numbers.
 
+    >>> import numpy as np
     >>> dtype_name(np.float16), dtype_name(np.dtype("float32")), dtype_name("float16")
     ('float16', 'float32', 'float16')
     """
-    name = str(dtype).removeprefix("torch.")
+    name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")  # a class of NumPy has its name
     for known in get_args(DtypeName):
-        # NumPy's types compare equal to their names, its classes only by way of a dtype.
-        if name == known or dtype == getattr(np, known):
+        if name == known:
             found: DtypeName = known
             return found
     raise InputError(f"dtype is {dtype!r}; it must be float32 or float16")
@@ -185,10 +222,11 @@ class LayerSelection:
 
 
 def _numbers(layers: object) -> tuple[list[int], bool]:
-    """The layer numbers, none if there is anything else; and whether a single number was given."""
+    """The layer numbers, empty if there is anything else; and whether a single number was given."""
     several = isinstance(layers, Iterable) and not isinstance(layers, str) and getattr(layers, "ndim", 1) > 0
     numbers: list[Any] = list(layers) if several else [layers]  # type: ignore[call-overload]
-    if any(isinstance(number, bool | np.bool_) for number in numbers):
+    # Python's truth values are numbers too; NumPy's are not.
+    if any(isinstance(number, bool) for number in numbers):
         return [], False
     try:
         return [index(number) for number in numbers], not several

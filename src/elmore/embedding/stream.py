@@ -1,6 +1,6 @@
 """Sentences in, vectors out: packs of sentences run through an engine.
 
-Vectors that leave a GPU are copied while the next pack runs, and are given out one pack later.
+Vectors that leave a GPU are copied while the next pack runs, and are returned one pack later.
 
 N sentences and K words of a pack.
 """
@@ -13,12 +13,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.options import LayerSelection
-from elmore.engine.engine import Engine, PackSize
+from elmore.embedding.options import InferenceOptions, LayerSelection
+from elmore.engine.engine import Engine, EngineLayers, PackSize
 from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.engine.word_store import NumberedWords, WordStore
-from elmore.errors import InputWarning, OutOfMemory
+from elmore.errors import InputError, InputWarning, OutOfMemory
 
 T = TypeVar("T")
 Words = Sequence[str]
@@ -60,63 +60,45 @@ class SentenceEncoder:
     """Runs sentences through an engine and takes the selected layers."""
 
     def __init__(
-        self,
-        engine: Engine,
-        store: WordStore,
-        start: State,
-        selection: LayerSelection,
-        *,
-        dtype: type[np.floating[Any]],
-        to_host: bool = True,
+        self, engine: Engine, store: WordStore, start: State, options: InferenceOptions, *, to_host: bool = True
     ) -> None:
         self._engine = engine
         self._store = store
         self._start = start
-        self._selection = selection
-        self._dtype = dtype
+        self._selection = LayerSelection.parse(options.layers, num_layers=engine.config.num_layers)
+        self._dtype = options.numpy_dtype
+        self._carried_rows = options.carried_rows
         self._to_host = to_host  # false: vectors stay in the engine's memory
-        self._tokens = 0  # of a pack; fewer after one that did not fit into memory
+        suited = engine.pack_size
+        # Of a pack; fewer tokens after one that did not fit into memory.
+        self._size = PackSize(
+            min(options.batch_size or suited.rows, suited.rows), options.batch_tokens or suited.tokens
+        )
 
-    def encode(
-        self, batches: Iterable[SentenceBatch[T]], *, batch_tokens: int | None, batch_size: int | None
-    ) -> Iterator[EncodedBatch[T]]:
-        """Encode each sentence from the start state."""
-        suited = self._engine.pack_size
-        size = PackSize(min(batch_size or suited.rows, suited.rows), batch_tokens or suited.tokens)
-        return self._one_pack_behind(self._run_packs(batches, size))
+    def encode(self, batches: Iterable[SentenceBatch[T]]) -> Iterator[EncodedBatch[T]]:
+        """Encode each sentence from the start state, or each row from its previous sentence with `state="carry"`."""
+        if self._carried_rows is not None:
+            return self._encode_carrying_state(batches, self._carried_rows)
+        return self._one_pack_behind(self._run_packs(batches))
 
-    def encode_carrying_state(
-        self, batches: Iterable[SentenceBatch[T]], *, batch_size: int
-    ) -> Iterator[EncodedBatch[T]]:
+    def _encode_carrying_state(self, batches: Iterable[SentenceBatch[T]], batch_size: int) -> Iterator[EncodedBatch[T]]:
         """Encode batches of `batch_size` sentences; row r starts where row r of the previous batch ended."""
-        state = self._start.first(0)
+        state = CarriedState(self._start.first(0))
         sentences = chain.from_iterable(zip(*batch, strict=True) for batch in batches)
         while batch := list(islice(sentences, batch_size)):
             words, payloads = zip(*batch, strict=True)
-            vectors, lengths, after = self._run_from(state, words)
-            state = state.updated(after)
-            yield EncodedBatch(list(payloads), vectors, lengths)
-            del vectors  # or they would be in memory while the next batch runs
+            lengths = count_words(words)
+            numbered = self._store.number(list(chain.from_iterable(words)))
+            fetch = self._fetch(self._take(state.run(self._engine, numbered, lengths, depth=self._selection.depth)))
+            yield EncodedBatch(list(payloads), fetch(), lengths)
+            del fetch  # or its vectors would be in memory while the next batch runs
 
-    def _run_from(self, state: State, words: Sequence[Words]) -> tuple[Any, Indices, State]:
-        """Run one sentence in each row from the first rows of a state: vectors, lengths, and the state after them."""
-        lengths = _lengths(words)
-        numbered = self._store.number(list(chain.from_iterable(words)))
-        rows = PackedRows.one_per_row(numbered.numbers, lengths, boundaries=numbered.boundaries)
-        row_of = rows.packing.rows
-        before = state.first(len(words)).select(np.argsort(row_of))
-        layers, after = self._engine.run(numbered.table, rows, before, depth=self._selection.depth)
-        return self._fetch(self._take(layers))(), lengths, after.select(row_of)
-
-    def _run_packs(
-        self, batches: Iterable[SentenceBatch[T]], size: PackSize
-    ) -> Iterator[tuple[list[T], Indices, list["_Part"]]]:
-        self._tokens = size.tokens
-        for words, payloads in packs(batches, lambda: self._tokens):
-            lengths = _lengths(words)
+    def _run_packs(self, batches: Iterable[SentenceBatch[T]]) -> Iterator[tuple[list[T], Indices, list["_Part"]]]:
+        for words, payloads in packs(batches, lambda: self._size.tokens):
+            lengths = count_words(words)
             pack = _Pack(self._store.number(list(chain.from_iterable(words))), lengths, np.arange(len(lengths)))
-            parts, fitting = self._run_pack(pack, PackSize(size.rows, self._tokens))
-            self._tokens = min(self._tokens, fitting)
+            parts, fitting = self._run_pack(pack, self._size)
+            self._size = PackSize(self._size.rows, min(self._size.tokens, fitting))
             yield payloads, lengths, parts
             del parts  # or their vectors would be in memory while the next pack runs
 
@@ -139,47 +121,89 @@ class SentenceEncoder:
 
         The second result is the number of tokens that fit into memory.
         """
-        if (parts := split_long_sentences(pack, size)) is None:
+        if (halves := split_long_sentences(pack, size)) is None:
             try:
                 return [self._run(pack, size.rows)], size.tokens
             except MemoryError:
                 pass
             # Outside of the except block: the memory of the failed attempt is free again.
-            half = halved_batch_size(pack.lengths)
-            is_first = np.arange(len(pack.lengths)) < half
-            parts = pack.only(is_first), pack.only(~is_first)
+            is_first = np.arange(len(pack.lengths)) < halved_batch_size(pack.lengths)
+            halves = pack.select(is_first), pack.select(~is_first)
             size = PackSize(size.rows, max(min(size.tokens, pack.tokens // 2), 1))
-        found = [self._run_pack(part, size) for part in parts]
-        return [part for one, _ in found for part in one], min(tokens for _, tokens in found)
+        (first, first_tokens), (second, second_tokens) = (self._run_pack(half, size) for half in halves)
+        return first + second, min(first_tokens, second_tokens)
 
     def _run(self, pack: "_Pack", rows: int) -> "_Part":
         words = pack.words
         packed = PackedRows.pack(words.numbers, pack.lengths, boundaries=words.boundaries, rows=rows)
         layers, _ = self._engine.run(words.table, packed, self._start, depth=self._selection.depth)
-        return _Part(self._fetch(self._take(layers)), pack.lengths, pack.places)
+        return _Part(self._fetch(self._take(layers)), pack.lengths, pack.indices)
 
     def _joined(self, payloads: list[T], lengths: Indices, parts: Sequence["_Part"]) -> EncodedBatch[T]:
         """The vectors of a pack, in the order of the input."""
         arrays = [part.fetch() for part in parts]
         if len(parts) == 1:
             return EncodedBatch(payloads, arrays[0], lengths)
-        order = np.argsort(np.concatenate([part.places for part in parts]))
-        apart = [
-            own
-            for part, vectors in zip(parts, arrays, strict=True)
-            for own in EncodedBatch([], vectors, part.lengths).split()
+        sentences = [
+            sentence
+            for part, array in zip(parts, arrays, strict=True)
+            for sentence in EncodedBatch([], array, part.lengths).split()
         ]
-        ordered = [apart[number] for number in order.tolist()]
+        order = np.argsort(np.concatenate([part.indices for part in parts]))
+        ordered = [sentences[number] for number in order.tolist()]
         joined = np.concatenate(ordered, axis=-2) if self._to_host else self._engine.concatenate(ordered)
         return EncodedBatch(payloads, joined, lengths)
 
-    def _take(self, layers: Any) -> Any:
-        if self._selection.averaged:
-            return layers.average(self._selection.indices, self._dtype)
-        return layers.stack(self._selection.indices, self._dtype)
+    def _take(self, layers: EngineLayers) -> Any:
+        take = layers.average if self._selection.averaged else layers.stack
+        return take(self._selection.indices, self._dtype)
 
     def _fetch(self, vectors: Any) -> Callable[[], Any]:
         return self._engine.fetch(vectors) if self._to_host else lambda: vectors
+
+
+class CarriedState:
+    """The state of each row, from batch to batch.
+
+    Row r of a batch starts where row r of the previous batch ended. Rows that a smaller batch does not use keep their
+    state; additional rows of a larger batch start from zeros. With `stateful = False` each batch starts from zeros.
+    """
+
+    def __init__(self, zeros: State) -> None:
+        self.stateful = True
+        self._zeros = zeros  # without rows
+        self._states: State | None = None
+
+    def run(
+        self,
+        engine: Engine,
+        words: NumberedWords,
+        lengths: Indices,
+        *,
+        depth: int | None = None,
+        boundaries: bool = False,
+    ) -> EngineLayers:
+        """The layers of a batch with one sentence in each row."""
+        rows = PackedRows.one_per_row(words.numbers, lengths, boundaries=words.boundaries)
+        row_of = rows.packing.rows
+        carried = self._states if self.stateful and self._states is not None else self._zeros
+        before = carried.first(len(lengths)).select(np.argsort(row_of))
+        layers, after = engine.run(words.table, rows, before, depth=depth, boundaries=boundaries)
+        if self.stateful:
+            after = after.select(row_of)
+            self._states = after if self._states is None else self._states.updated(after)
+        return layers
+
+    def reset_states(self, mask: Any = None) -> None:
+        """Reset all rows to zeros, or those where a boolean mask (rows,) is true."""
+        if mask is None or self._states is None:
+            self._states = None
+            return
+        reset = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask).astype(bool)
+        if reset.shape != (self._states.rows,):
+            raise InputError(f"the mask has shape {reset.shape}; {self._states.rows} rows have a state")
+        unchanged = ~reset[:, None]
+        self._states = State(self._states.h * unchanged, self._states.c * unchanged)
 
 
 class _Part(NamedTuple):
@@ -187,7 +211,7 @@ class _Part(NamedTuple):
 
     fetch: Callable[[], Any]  # waits for the vectors
     lengths: Indices
-    places: Indices  # of these sentences in the pack
+    indices: Indices  # of these sentences in the pack
 
 
 class _Pack(NamedTuple):
@@ -195,17 +219,17 @@ class _Pack(NamedTuple):
 
     words: NumberedWords
     lengths: Indices  # (N,)
-    places: Indices  # (N,) of these sentences in the pack as it was first
+    indices: Indices  # (N,) of these sentences in the pack before it was divided
 
     @property
     def tokens(self) -> int:
         """Words and boundaries."""
         return len(self.words.numbers) + 2 * len(self.lengths)
 
-    def only(self, chosen: NDArray[np.bool_]) -> "_Pack":
-        """Some of the sentences."""
-        words = self.words._replace(numbers=self.words.numbers[np.repeat(chosen, self.lengths)])
-        return _Pack(words, self.lengths[chosen], self.places[chosen])
+    def select(self, mask: NDArray[np.bool_]) -> "_Pack":
+        """The sentences for which the mask is true."""
+        words = self.words._replace(numbers=self.words.numbers[np.repeat(mask, self.lengths)])
+        return _Pack(words, self.lengths[mask], self.indices[mask])
 
 
 def packs(batches: Iterable[SentenceBatch[T]], tokens: Callable[[], int]) -> Iterator[tuple[list[Words], list[T]]]:
@@ -215,15 +239,15 @@ def packs(batches: Iterable[SentenceBatch[T]], tokens: Callable[[], int]) -> Ite
     limit = min(tokens(), max(tokens() // FIRST_PACK_FRACTION, FIRST_PACK_TOKENS))
     missing = limit
     for batch in batches:
-        lengths = _lengths(batch.words) + 2
-        place = 0
-        while place < len(lengths):
+        lengths = count_words(batch.words) + 2
+        start = 0
+        while start < len(lengths):
             # The sentence that fills the pack belongs to it.
-            count = int(np.searchsorted(lengths[place:].cumsum()[:-1], missing)) + 1
-            words += batch.words[place : place + count]
-            payloads += batch.payloads[place : place + count]
-            missing -= int(lengths[place : place + count].sum())
-            place += count
+            count = int(np.searchsorted(lengths[start:].cumsum()[:-1], missing)) + 1
+            words += batch.words[start : start + count]
+            payloads += batch.payloads[start : start + count]
+            missing -= int(lengths[start : start + count].sum())
+            start += count
             if missing <= 0:
                 yield words, payloads
                 words, payloads = [], []
@@ -241,11 +265,11 @@ def split_long_sentences(pack: _Pack, size: PackSize) -> tuple[_Pack, _Pack] | N
     is_long = pack.lengths + 2 > max(steps, LONG_SENTENCE)
     if is_long.all() or not is_long.any():
         return None
-    return pack.only(~is_long), pack.only(is_long)
+    return pack.select(~is_long), pack.select(is_long)
 
 
 def halved_batch_size(lengths: Sequence[int] | Indices) -> int:
-    """Half as many sentences as did not fit into memory; OutOfMemory if it was one sentence."""
+    """Half the number of sentences that did not fit into memory, with a warning; OutOfMemory if it was one sentence."""
     if len(lengths) == 1:
         raise OutOfMemory(
             f"one sentence of {lengths[0]} words does not fit into memory; split the sentence, or use a smaller model"
@@ -259,5 +283,6 @@ def halved_batch_size(lengths: Sequence[int] | Indices) -> int:
     return len(lengths) // 2
 
 
-def _lengths(words: Sequence[Words]) -> Indices:
-    return np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+def count_words(sentences: Sequence[Words]) -> Indices:
+    """(N,) the number of words of each sentence."""
+    return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))

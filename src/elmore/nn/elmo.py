@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmore.display import html_table, join_names
-from elmore.embedding.sentences import Sentence, warning_about_single_words, words_of_all
+from elmore.embedding.sentences import Sentence, tokenize_sentences, warning_about_single_words
 from elmore.errors import FormatError, InputError
 from elmore.fields import check_value
 from elmore.formats.card import ElmoSettings, MixSettings
@@ -168,7 +168,7 @@ class Elmo(nn.Module):
         if isinstance(sentences, str):
             raise InputError("Elmo takes a list of sentences; put the string into a list")
         given = list(sentences)
-        words = words_of_all(given, self.tokenizer)
+        words = tokenize_sentences(given, self.tokenizer)
         if self._check.left:
             self._check.look(words, warning_about_single_words(given, words, self._check.style), stacklevel=3)
         return WordBatch.of(words, self._model.word_indexer)

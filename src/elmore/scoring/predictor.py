@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmore.embedding.options import EngineArguments, InferenceOptions, check_engine_options
-from elmore.embedding.sentences import Sentence, check_sentences, words_of
+from elmore.embedding.sentences import Sentence, check_sentences, tokenize_sentence
 from elmore.engine.open_engine import open_engine
 from elmore.engine.rows import RowSteps, bucket_by_length
 from elmore.engine.state import State
@@ -88,7 +88,7 @@ class Predictor:
     def bracketed_words(self, sentence: Sentence, *, token_style: TokenStyle = DEFAULT_TOKEN_STYLE) -> BracketedWords:
         """The words of a sentence with one place in [brackets], and which of them stand there; see `words_of`."""
         check_value("token_style", token_style, TokenStyle)
-        given = sentence if isinstance(sentence, str) else words_of(sentence, self.tokenizer)
+        given = sentence if isinstance(sentence, str) else tokenize_sentence(sentence, self.tokenizer)
         found = parse_brackets(given, self.tokenizer)
         if token_style != "moses" and not isinstance(sentence, str):
             found = retokenize_brackets(found, self.tokenizer, style=token_style)
@@ -150,7 +150,7 @@ class Predictor:
         return outputs.reshape(len(read), words.shape[1], -1)[:, positions], after
 
     def _words(self, sentence: Sentence, number: int, token_style: TokenStyle) -> list[str]:
-        words = words_of(sentence, self.tokenizer, number)
+        words = tokenize_sentence(sentence, self.tokenizer, number)
         # A string was tokenised in the model's style just now.
         if token_style == "moses" or isinstance(sentence, str):
             return words

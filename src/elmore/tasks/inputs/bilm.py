@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from elmore.corpus.prepare import prepare
-from elmore.embedding.token_alignment import pool_tokens
+from elmore.embedding.sentences import pool_tokens
 from elmore.errors import FormatError, InputError, NotFound
 from elmore.files.atomic_files import make_folder
 from elmore.model import Model, load
