@@ -363,7 +363,7 @@ class TestStopped:
 
     def test_what_cannot_be_gone_on_with_is_not_kept(self, stopped) -> None:
         ended = stopped("--state", "carry", "--batch-size", "2", after=350)
-        said = "the state is carried from sentence to sentence, so that a stopped job has to start over\n"
+        said = "the state is carried from sentence to sentence: an interrupted job starts over\n"
         assert ended.err == f"{said}stopped; nothing was saved\n"
         assert not Path("v.npz.partial").exists()
 

@@ -7,14 +7,14 @@ from collections import defaultdict
 import click
 import pytest
 
-from elmore import Embedder, perplexity, prepare, pretrain, substitutes, surprisal
+from elmore import embed_file, perplexity, prepare, pretrain, substitutes, surprisal
 from elmore.cli.app import VERBS, program
-from elmore.embedding.embed_file import EmbedJob
+from elmore.embedding.options import InferenceOptions
 from elmore.pretraining.settings import PretrainingSettings
 from elmore.tasks.core.registry import TASKS
 
 FUNCTIONS = {
-    "embed": (EmbedJob, Embedder),
+    "embed": (embed_file, InferenceOptions),
     "perplexity": (perplexity,),
     "surprisal": (surprisal,),
     "substitutes": (substitutes,),
@@ -24,7 +24,7 @@ FUNCTIONS = {
 # What a verb asks in another way than Python.
 ASKED_OTHERWISE = {
     ("embed", "state"),  # left open, because --layout allennlp implies another; the help shows Python's default
-    ("embed", "compute"),  # None in Python: what a given Embedder computes in
+    ("embed", "device"),  # None, which the help shows as auto
     ("pretrain", "resume"),  # the folder of the run, where Python says whether
 }
 # Options of the same name that ask for different things.

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 from elmore.cli.threads import set_command_threads
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_STATE, StateName
 from elmore.errors import requires_torch
 
 Function = Callable[..., Any]
@@ -125,19 +124,6 @@ threads_option = option(
     help="Number of threads.",
 )
 force_option = option("--force", is_flag=True, panel=OUTPUT, help="Replace what is there already.")
-
-
-def state_option(help: str, *, default: StateName | None, panel: str = COMPUTING) -> Decorator:  # noqa: A002 (as above)
-    """Which state a sentence is read from, as every verb that reads sentences asks it; None: as the verb decides."""
-    return option(
-        "--state",
-        type=click.Choice(get_args(StateName)),
-        default=default,
-        show_default=True if default else DEFAULT_STATE,
-        metavar="HOW",
-        panel=panel,
-        help=help,
-    )
 
 
 def options_record(name: str, record: type, options: Sequence[Decorator]) -> Decorator:

@@ -4,36 +4,17 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from elmore.cli.command import (
-    COMPUTING,
-    FILE,
-    INPUT,
-    OUTPUT,
-    SOURCE,
-    argument,
-    option,
-    options_record,
-    state_option,
-    verb,
-)
-from elmore.cli.model_options import ModelChoice, compute_option, model_options
+from elmore.cli.command import FILE, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
+from elmore.cli.model_options import ModelChoice, compute_option, inference_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import (
-    DEFAULT_BATCH_TOKENS,
-    DEFAULT_CARRY_BATCH_SIZE,
-    DEFAULT_DTYPE,
-    DEFAULT_LAYERS,
-    DEFAULT_STATE,
-    ComputeName,
-    DtypeName,
-    StateName,
-)
+from elmore.defaults import DEFAULT_STATE, DtypeName, StateName
 from elmore.display import pluralize
+from elmore.embedding.options import parse_layers
 from elmore.errors import InputError
 from elmore.text.input_format import format_of
 
@@ -87,42 +68,18 @@ allennlp_options = options_record(
 
 @verb()
 @argument("sources", type=SOURCE, nargs=-1, required=True, metavar="FILE...", help=TEXT_HELP)
-@option(
-    "--output",
-    "-o",
-    type=FILE,
-    required=True,
-    metavar="FILE",
-    help="Ends in .h5, .parquet or .npz.",
-)
-@option("--layers", default=DEFAULT_LAYERS, metavar="WHICH", help="average, top, all, a number, or several: 0,2.")
+@option("--output", "-o", type=FILE, required=True, metavar="FILE", help="Ends in .h5, .parquet or .npz.")
+@inference_option("layers", panel="Options")
 @text_options
-@option("--shard", metavar="K/N", panel=INPUT, help="Only the K-th of N parts, as in 3/8.")
-@option(
-    "--dtype",
-    type=click.Choice(get_args(DtypeName)),
-    default=DEFAULT_DTYPE,
-    metavar="TYPE",
-    panel=OUTPUT,
-    help="float32 or float16.",
-)
+@option("--shard", metavar="K/N", panel=INPUT, help="Embed part K of N, as in 3/8.")
+@inference_option("dtype", type=click.Choice(get_args(DtypeName)), panel=OUTPUT)
 @option("--fresh", is_flag=True, panel=OUTPUT, help="Start over, even if an interrupted job can be resumed.")
 @option("--force", is_flag=True, panel=OUTPUT, help="Replace a file that Elmore did not write.")
 @model_options
 @compute_option
-@option(
-    "--batch-tokens",
-    type=int,
-    metavar="N",
-    panel=COMPUTING,
-    help=f"Words in a batch, padding counted: {DEFAULT_BATCH_TOKENS}, and on a GPU as many as suit it.",
-)
-@option("--batch-size", type=int, metavar="N", panel=COMPUTING, help="Sentences in a batch, at most.")
-@state_option(
-    "fixed starts each sentence alike; carry goes on from the batch before, "
-    f"of {DEFAULT_CARRY_BATCH_SIZE} sentences or --batch-size.",
-    default=None,  # --layout allennlp implies another
-)
+@inference_option("batch_tokens")
+@inference_option("batch_size")
+@inference_option("state", default=None, show_default=DEFAULT_STATE)  # --layout allennlp implies another
 @allennlp_options
 def embed(
     verbosity: Verbosity,
@@ -132,15 +89,12 @@ def embed(
     *,
     sources: tuple[str, ...],
     output: Path,
-    layers: str,
     shard: str | None,
-    dtype: DtypeName,
     fresh: bool,
     force: bool,
-    compute: ComputeName,
-    batch_tokens: int | None,
-    batch_size: int | None,
+    layers: str,
     state: StateName | None,
+    **options: Any,
 ) -> None:
     """Embed every word of FILE into a file that `elmore.open_vectors` reads.
 
@@ -162,14 +116,14 @@ def embed(
     def embedder() -> Embedder:
         device = model.chosen_device(verbosity)
         if state == "carry":
-            verbosity.info("the state is carried from sentence to sentence, so that a stopped job has to start over")
+            verbosity.info("the state is carried from sentence to sentence: an interrupted job starts over")
 
         def load() -> "Model":
             loaded = model.load_to_run(verbosity)
             loaded.fingerprint()  # here, while the weights are in memory: a job stores it
             return loaded
 
-        return Embedder.from_source(load, device=device, compute=compute)
+        return Embedder.from_source(load, device=device, compute=options["compute"])
 
     started = monotonic()
     try:
@@ -178,11 +132,8 @@ def embed(
             output,
             model=embedder,
             show_progress_bar=verbosity.show_progress,
-            layers=_layers(layers),
-            dtype=dtype,
+            layers=parse_layers(layers),
             state=state or DEFAULT_STATE,
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
             input_format=input_format,
             split=not text.no_split,
             paragraphs=text.paragraphs,
@@ -194,6 +145,7 @@ def embed(
             layout=allennlp.name,
             fresh=fresh,
             force=force,
+            **options,
         )
     except KeyboardInterrupt:
         saved = work_folder(output).exists()
@@ -204,20 +156,6 @@ def embed(
         f"wrote {output}: {pluralize(summary.sentences, 'sentence')}{resumed}, {pluralize(summary.words, 'word')}"
     )
     verbosity.debug(f"took {monotonic() - started:.1f} s")
-
-
-def _layers(text: str) -> str | int | list[int]:
-    """As `Embedder.encode` takes them: a word, a number, or several.
-
-    >>> _layers("top"), _layers("-1"), _layers("0,2")
-    ('top', -1, [0, 2])
-    """
-    if text in ("all", "top", "average"):
-        return text
-    if not re.fullmatch(r"-?\d+(,-?\d+)*", text):
-        raise InputError(f"--layers is {text!r}; give all, top, average, a number, or several as in 0,2")
-    numbers = [int(number) for number in text.split(",")]
-    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:

@@ -1,8 +1,8 @@
 """The options that select a model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -12,13 +12,15 @@ from elmore.cli.command import (
     COMPUTING,
     FILE,
     MODEL_IN_PIECES,
+    Decorator,
     argument,
     option,
     options_record,
     threads_option,
 )
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_COMPUTE, ComputeName
+from elmore.defaults import ComputeName
+from elmore.embedding.options import InferenceOptions
 
 if TYPE_CHECKING:
     from elmore.model import Model
@@ -122,18 +124,34 @@ _IN_PIECES = (
         help="Word vectors (HDF5) for --vocabulary, used instead of its character encoder.",
     ),
 )
-device_option = option(
-    "--device", metavar="DEVICE", panel=COMPUTING, help="cpu, cuda, cuda:1, mps; by default a GPU, if there is one."
-)
-compute_option = option(
-    "--compute",
-    type=click.Choice(get_args(ComputeName)),
-    default=DEFAULT_COMPUTE,
-    metavar="TYPE",
-    panel=COMPUTING,
-    help="float32, or faster and rougher: bfloat16, with some three digits; on a CPU int8, with some two; on an NVIDIA "
-    "GPU tf32, with products rounded to some four.",
-)
+
+
+def inference_option(name: str, **settings: Any) -> Decorator:
+    """The option for a field of `InferenceOptions`, with the field's choices, default and help text."""
+    declared = next(field for field in fields(InferenceOptions) if field.name == name)
+    choices = get_args(declared.type) if get_origin(declared.type) is Literal else ()
+    defaults = {
+        "type": click.Choice(choices) if choices else int if declared.type == int | None else str,
+        "default": declared.default,
+        "metavar": _METAVARS[name],
+        "panel": COMPUTING,
+        "help": declared.metadata["help"],
+    }
+    return option(f"--{name.replace('_', '-')}", **{**defaults, **settings})
+
+
+_METAVARS = {
+    "layers": "WHICH",
+    "state": "HOW",
+    "dtype": "TYPE",
+    "compute": "TYPE",
+    "device": "DEVICE",
+    "batch_tokens": "N",
+    "batch_size": "N",
+    "token_style": "STYLE",
+}
+device_option = inference_option("device", default=None, show_default="auto")
+compute_option = inference_option("compute")
 
 # For verbs about a model: `elmore info MODEL`.
 model_argument = options_record(

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmore.cli.command import SOURCE, argument, option, state_option, verb
-from elmore.cli.model_options import ModelChoice, compute_option, model_options
+from elmore.cli.command import SOURCE, argument, option, verb
+from elmore.cli.model_options import ModelChoice, compute_option, inference_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
 from elmore.defaults import (
@@ -40,10 +40,11 @@ READING = "Reading"
     help=f"{TEXT_HELP} Or a part of a prepared corpus: FOLDER/heldout.",
 )
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
-@state_option(
-    "carry goes on from sentence to sentence; fixed starts each from the model's own state.",
+@inference_option(
+    "state",
     default=DEFAULT_PERPLEXITY_STATE,
     panel=READING,
+    help="carry: each row continues from sentence to sentence. fixed: each sentence starts from the start state.",
 )
 @option(
     "--batch-size",

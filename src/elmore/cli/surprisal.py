@@ -4,11 +4,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from elmore.cli.command import SOURCE, argument, force_option, option, state_option, verb
-from elmore.cli.model_options import ModelChoice, compute_option, model_options
+from elmore.cli.command import SOURCE, argument, force_option, option, verb
+from elmore.cli.model_options import ModelChoice, compute_option, inference_option, model_options
 from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
 from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_STATE, ComputeName, StateName
+from elmore.defaults import ComputeName, StateName
 from elmore.display import pluralize
 
 
@@ -28,8 +28,8 @@ from elmore.display import pluralize
     help="Write natural logarithms of probabilities instead, in columns log_forward, log_backward, log_both.",
 )
 @force_option
-@state_option(
-    "fixed starts each sentence from the model's own state; carry reads the file as one text.", default=DEFAULT_STATE
+@inference_option(
+    "state", help="fixed: each sentence starts from the model's start state. carry: the file is read as one text."
 )
 @text_options
 @model_options

@@ -7,12 +7,13 @@ from typing import get_args
 import click
 
 from elmore.cli.command import INPUT, option, options_record
+from elmore.cli.model_options import inference_option
 from elmore.errors import InputError
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors
 from elmore.progress import Progress
 from elmore.text.input_format import InputFormat, check_token_style, check_tokenized
 from elmore.text.paragraphs import PARAGRAPHS, Paragraphs
-from elmore.text.style import TOKEN_STYLES, TOKENIZERS, TokenizerConfig, TokenizerName, TokenStyle
+from elmore.text.style import TOKENIZERS, TokenizerConfig, TokenizerName, TokenStyle
 
 TEXT_HELP = "Files of text, CoNLL-U or FASTA, also .gz .bz2 .xz .zst; folders, globs; - is stdin."
 
@@ -91,15 +92,7 @@ paragraphs_option = option(
     panel=INPUT,
     help="A paragraph is a line, or hard-wrapped lines up to a blank-line; by default as the text looks.",
 )
-token_style_option = option(
-    "--token-style",
-    type=click.Choice(TOKEN_STYLES),
-    default="moses",
-    metavar="STYLE",
-    panel=INPUT,
-    help=f"Of text that comes as tokens, {', '.join(TOKEN_STYLES)}; all but the first (do n't, -LRB-) become "
-    "the model's words.",
-)
+token_style_option = inference_option("token_style", panel=INPUT)
 text_options = options_record(
     "text",
     TextChoice,

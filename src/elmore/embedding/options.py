@@ -1,5 +1,6 @@
 """The options of inference: one record for `encode`, `embed_file`, the command line, tasks, scoring and export."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import index
@@ -219,6 +220,20 @@ class LayerSelection:
         if not self.averaged:
             return list(self.indices)
         return self.indices[0] if len(self.indices) == 1 else "average"
+
+
+def parse_layers(text: str) -> str | int | list[int]:
+    """The layers in a text, as `Embedder.encode` accepts them: a word, a number, or several numbers.
+
+    >>> parse_layers("top"), parse_layers("-1"), parse_layers("0,2")
+    ('top', -1, [0, 2])
+    """
+    if text in ("all", "top", "average"):
+        return text
+    if not re.fullmatch(r"-?\d+(,-?\d+)*", text):
+        raise InputError(f"--layers is {text!r}; give all, top, average, a number, or several as in 0,2")
+    numbers = [int(number) for number in text.split(",")]
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _numbers(layers: object) -> tuple[list[int], bool]:
