@@ -10,7 +10,7 @@ from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_var
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.model_folder import MixWeights
 from elmore.tasks.coref.metric import conll_counts, conll_of_counts, coreference_scores
-from elmore.tasks.significance import bootstrap_interval, p_value
+from elmore.tasks.significance import bootstrap_interval, randomization_test
 
 PLAN = make_plan(TaskRecipe(), paper_variants(where=["input"]), seeds=3)
 
@@ -68,8 +68,8 @@ def test_the_p_value_is_of_the_counts_of_all_seeds_together():
         (WITH, 1.0, 2): {"test": good_again},
     }
     _, row, _ = tabulate("ner", PLAN, results, counts).rows
-    assert row.gains["test"].p == p_value(good + good_again, bad + bad_again)
-    assert row.gains["test"].p not in (p_value(good, bad), p_value(good_again, bad_again))
+    assert row.gains["test"].p == randomization_test(good + good_again, bad + bad_again)
+    assert row.gains["test"].p not in (randomization_test(good, bad), randomization_test(good_again, bad_again))
     assert row.gains["test"].interval == bootstrap_interval(good + good_again, bad + bad_again)
     assert row.intervals["test"] == bootstrap_interval(good + good_again)
 
@@ -85,7 +85,7 @@ def test_p_value_and_intervals_are_of_the_score_that_the_task_makes_of_its_count
     # Each of the three by itself is a test set that may be drawn.
     alone = [coreference_scores([key], [[key[0][:2]]]).value for key in documents]
     assert without.intervals["test"] == pytest.approx((min(alone), max(alone)))
-    assert row.gains["test"].p == p_value(good, bad, conll_of_counts)
+    assert row.gains["test"].p == randomization_test(good, bad, conll_of_counts)
     assert "+0.00 to" in tabulate("coref", PLAN, results, counts, conll_of_counts).to_markdown()
 
 
