@@ -43,7 +43,7 @@ from elmore.config import ModelConfig
 from elmore.defaults import ComputeName
 from elmore.errors import ElmoreError
 from elmore.model import Model
-from elmore.tiny_random import CONFIG as TINY
+from elmore.sources.tiny_random import CONFIG as TINY
 
 WARM_UP, SAMPLE = 3_000_000, 1_000_000  # tokens: read before the clock starts; of what would take too long on all
 BATCH, BATCHES = 256, 12  # of AllenNLP

@@ -25,7 +25,7 @@ from elmore.defaults import EngineName
 from elmore.engine.threads import set_threads
 from elmore.formats import Checkpoint
 from elmore.model import Model
-from elmore.tiny_random import random_tensors
+from elmore.sources.tiny_random import random_tensors
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "equality.json"

@@ -25,8 +25,8 @@ from elmore.engine.numpy_engine import NumpyEngine
 from elmore.engine.rows import RowSteps
 from elmore.engine.threads import set_threads
 from elmore.formats.checkpoint import Checkpoint
+from elmore.sources.tiny_random import random_tensors
 from elmore.text.word_ids import WordIndexer
-from elmore.tiny_random import random_tensors
 
 RESULTS = Path(__file__).resolve().parent / "results" / "native_cpu.json"
 SIZES = {"small": SMALL, "medium": MEDIUM, "original": ORIGINAL}

@@ -88,7 +88,7 @@ def training() -> list[Callable[[], object]]:
 def allennlp() -> list[Callable[[], object]]:
     from elmore.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
     from elmore.formats import write_checkpoint
-    from elmore.tiny_random import tiny_checkpoint
+    from elmore.sources.tiny_random import tiny_checkpoint
 
     folder = Path(tempfile.mkdtemp())
     write_checkpoint(tiny_checkpoint(), folder / "model", format="hdf5")

@@ -18,8 +18,8 @@ from elmore.engine.weights import as_float
 from elmore.errors import InputError
 from elmore.formats import Checkpoint
 from elmore.model import save
+from elmore.sources.tiny_random import random_tensors
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny_random import random_tensors
 
 
 def test_save_replaces_a_model_only_with_force(tmp_path: Path, tiny_model: Model) -> None:

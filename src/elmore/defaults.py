@@ -3,6 +3,7 @@
 from typing import Literal
 
 DEFAULT_MODEL = "elmore-en"  # comes with the package
+TINY_MODEL = "tiny-random"  # built in
 
 StateName = Literal["fixed", "carry"]  # each sentence from the model's start state, or from where the one before ended
 DtypeName = Literal["float32", "float16"]  # of vectors that are given out

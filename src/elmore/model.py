@@ -20,11 +20,9 @@ from elmore.formats import Checkpoint, ModelCard, read_checkpoint, write_checkpo
 from elmore.formats.arrays import Int8Array, StoredArray
 from elmore.formats.storage.container import Container, FileContainer, OverlayContainer, open_container
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings
-from elmore.sources import ModelLocation, find, find_pair
+from elmore.sources import ModelLocation, resolve_files, resolve_model
 from elmore.text.vocabulary import Vocabulary
 from elmore.text.word_ids import WordIndexer
-from elmore.tiny_random import NAME as TINY_NAME
-from elmore.tiny_random import tiny_checkpoint
 
 NUMBERS_AT_ONCE = 2**20  # of an int8 array, when a fingerprint is computed
 
@@ -181,13 +179,12 @@ def load(
         )
     if not isinstance(name, str | Path | None):
         raise InputError(f"{name!r} is not the name of a model; give a name or a path")
-    # As with every name, a path takes precedence.
-    if name == TINY_NAME and not Path(name).exists() and options_file is None and weight_file is None:
-        checkpoint = tiny_checkpoint()
+    location = _find_model(name, options_file, weight_file)
+    if location.checkpoint is not None:
+        checkpoint = location.checkpoint()
         if vocabulary is not None:
             checkpoint = replace(checkpoint, vocabulary=Vocabulary.read(Path(vocabulary)))
     else:
-        location = _find_model(name, options_file, weight_file)
         container: Container = (
             open_container(location.path) if location.path is not None else FileContainer(location.files)
         )
@@ -196,7 +193,7 @@ def load(
         checkpoint = read_checkpoint(container)
         if checkpoint.card.source == container.where:
             # The requested name is more useful than the location of a download.
-            checkpoint = replace(checkpoint, card=replace(checkpoint.card, source=location.origin))
+            checkpoint = replace(checkpoint, card=replace(checkpoint.card, source=location.requested))
     if token_embeddings is not None:
         words = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else checkpoint.vocabulary
         if words is None:
@@ -226,7 +223,7 @@ def _find_model(
     name: str | Path | None, options_file: str | Path | None, weight_file: str | Path | None
 ) -> ModelLocation:
     if options_file is None and weight_file is None:
-        return find(name)
+        return resolve_model(name)
     if name is not None or options_file is None or weight_file is None:
         raise InputError("give a model's name, or both its options file and its weight file")
-    return find_pair(options_file, weight_file)
+    return resolve_files(options_file, weight_file)

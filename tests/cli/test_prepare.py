@@ -120,7 +120,7 @@ def test_prepare_rejects_vocabulary_that_is_none_without_download(text, tmp_path
     def no_network(*_: object, **__: object) -> None:
         pytest.fail("something was downloaded")
 
-    monkeypatch.setattr("elmore.sources.urls.fetch", no_network)
+    monkeypatch.setattr("elmore.sources.downloads.fetch", no_network)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     missing = run(text, "-o", tmp_path / "none", "--vocabulary", named)

@@ -16,9 +16,9 @@ from elmore.errors import CannotExpress, ElmoreError, FormatError
 from elmore.formats import Checkpoint, ModelCard, read_checkpoint, write_checkpoint
 from elmore.formats.card import ElmoSettings
 from elmore.formats.storage.container import FileContainer, OverlayContainer, folder, open_container
+from elmore.sources.tiny_random import tiny_checkpoint
 from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny_random import tiny_checkpoint
 from reference.as_checkpoint import as_checkpoint
 from reference.published import PublishedModel, read_published
 from reference.random_models import random_published

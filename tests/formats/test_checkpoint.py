@@ -9,8 +9,8 @@ from elmore.config import ModelConfig
 from elmore.errors import FormatError
 from elmore.formats import Checkpoint, Int8Array
 from elmore.formats.arrays import quantize
+from elmore.sources.tiny_random import random_tensors, tiny_checkpoint
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny_random import random_tensors, tiny_checkpoint
 
 WORDS = ModelConfig(
     characters=None, vocab_size=3, word_embedding_dim=4, vector_dim=4, cell_dim=6, token_projection=False

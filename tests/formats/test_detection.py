@@ -12,7 +12,7 @@ import pytest
 from elmore.errors import ElmoreError, FormatError, InputError
 from elmore.formats import all_formats, read_checkpoint, write_checkpoint
 from elmore.formats.storage.container import Container, FileContainer, folder, open_container
-from elmore.tiny_random import tiny_checkpoint
+from elmore.sources.tiny_random import tiny_checkpoint
 
 Place = Callable[[Path], Container]
 
@@ -146,8 +146,8 @@ def test_read_checkpoint_of_a_folder_imports_no_other_format() -> None:
 import sys
 from elmore.formats import read_checkpoint
 from elmore.formats.storage.container import open_container
-from elmore.sources import find
-read_checkpoint(open_container(find().path))
+from elmore.sources import resolve_model
+read_checkpoint(open_container(resolve_model().path))
 print(sorted({"tarfile", "zipfile", "elmore.formats.allennlp", "elmore.formats.bilm_hdf5"} & sys.modules.keys()))
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -15,9 +15,9 @@ from elmore.formats import Checkpoint, ModelCard, read_checkpoint, write_checkpo
 from elmore.formats.arrays import Floats, StoredArray
 from elmore.formats.storage.container import OverlayContainer, folder, open_container
 from elmore.model import Model
+from elmore.sources.tiny_random import tiny_checkpoint
 from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny_random import tiny_checkpoint
 from one_way import DIRECTIONS, one_way_tensors
 
 MARKS = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"]

@@ -13,8 +13,8 @@ from elmore.formats import read_checkpoint
 from elmore.formats.storage.container import FileContainer
 from elmore.formats.token_embeddings import read_token_embeddings, with_token_embeddings, write_token_embeddings
 from elmore.model import Model, load
+from elmore.sources.tiny_random import tiny_checkpoint
 from elmore.text.vocabulary import Vocabulary
-from elmore.tiny_random import tiny_checkpoint
 
 WORDS = Vocabulary(["<S>", "</S>", "<UNK>", "a", "bow"])
 

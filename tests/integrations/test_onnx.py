@@ -21,7 +21,7 @@ from elmore.formats import Checkpoint, ModelCard
 from elmore.integrations.onnx import export_onnx
 from elmore.integrations.onnx.export import onnx_model
 from elmore.model import Model
-from elmore.tiny_random import random_tensors
+from elmore.sources.tiny_random import random_tensors
 from fixture_variants import VARIANTS
 from one_way import DIRECTIONS, one_way
 from reference import CarriedRows, ManyLanguagesModel, PublishedModel

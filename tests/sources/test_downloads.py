@@ -20,7 +20,7 @@ from filelock import FileLock
 from disk_journal import assert_durable, recorded
 from elmore.errors import FormatError, NotFound
 from elmore.sources import downloads, http_requests
-from elmore.sources.downloads import fetch
+from elmore.sources.downloads import cache_folder, fetch
 
 BODY = bytes(range(256)) * 1000
 
@@ -29,7 +29,7 @@ def get(url: str, *, digest: str | None = None) -> Path:
     return fetch(url, name=url.rpartition("/")[2], sha256=digest)
 
 
-def test_a_file_is_fetched_once_and_then_taken_from_the_cache(website, cache):
+def test_fetch_uses_cache_after_first_download(website, cache):
     url = website.put("/pt/model.zip", BODY)
     first, second = get(url), get(url)
     assert first == second
@@ -39,7 +39,7 @@ def test_a_file_is_fetched_once_and_then_taken_from_the_cache(website, cache):
     assert website.requests == {"/pt/model.zip": 1}
 
 
-def test_the_record_tells_where_the_file_came_from(website):
+def test_record_contains_address_and_digest(website):
     url = website.put("/model.zip", BODY)
     path = get(url)
     record = json.loads(path.with_name("model.zip.json").read_text())
@@ -52,7 +52,7 @@ def test_the_record_tells_where_the_file_came_from(website):
 def test_fetch_reports_a_file_that_was_not_verified(website, caplog):
     url = website.put("/model.zip", BODY)
     get(url)
-    message = f"{url}: not verified, for no SHA-256 of it is known; compare {sha256(BODY).hexdigest()}"
+    message = f"{url}: not verified, because its SHA-256 is unknown; compare {sha256(BODY).hexdigest()}"
     assert message in caplog.text
     caplog.clear()
     get(url)
@@ -64,7 +64,7 @@ def test_fetch_does_not_report_a_verified_file(website, caplog):
     assert not caplog.records
 
 
-def test_two_addresses_with_one_file_name_do_not_meet(website):
+def test_fetch_separates_addresses_with_equal_file_names(website):
     assert get(website.put("/a/model.zip", b"one")).read_bytes() == b"one"
     assert get(website.put("/b/model.zip", b"two")).read_bytes() == b"two"
 
@@ -72,19 +72,19 @@ def test_two_addresses_with_one_file_name_do_not_meet(website):
 @pytest.mark.parametrize(
     "name", ["../../../etc/passwd", "..", "...", "a/b\\c:d", "x" * 300 + ".zip", "", "\0", "💃.zip"]
 )
-def test_no_file_name_leads_out_of_the_cache_or_is_too_long(website, cache, name):
+def test_fetch_makes_file_names_safe(website, cache, name):
     path = fetch(website.put("/file", BODY), name=name)
     assert path.resolve().parent.parent == (cache / "downloads").resolve()
     assert path.read_bytes() == BODY
 
 
-def test_a_file_cut_short_is_continued_in_the_next_try(website):
+def test_fetch_resumes_in_next_try(website):
     url = website.put("/model.zip", BODY, cuts=[100_000])
     assert get(url).read_bytes() == BODY
     assert website.ranges == ["bytes=100000-"]
 
 
-def test_a_file_cut_short_is_continued_in_the_next_process(website):
+def test_fetch_resumes_in_next_process(website):
     url = website.put("/model.zip", BODY, cuts=[100_000, 50_000, 1000])
     with pytest.raises(NotFound, match="ended after 151,000 of 256,000 bytes; try again later"):
         get(url)
@@ -92,7 +92,7 @@ def test_a_file_cut_short_is_continued_in_the_next_process(website):
     assert website.ranges == ["bytes=100000-", "bytes=150000-", "bytes=151000-"]
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(website):
+def test_fetch_restarts_if_file_changed_on_server(website):
     url = website.put("/model.zip", BODY, cuts=[100_000, 0, 0])
     with pytest.raises(NotFound):
         get(url)
@@ -100,7 +100,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(website):
     assert get(url).read_bytes() == BODY[::-1]
 
 
-def test_a_part_that_does_not_fit_any_more_is_dropped(website):
+def test_fetch_drops_stale_part(website):
     url = website.put("/model.zip", BODY, cuts=[100_000, 0, 0])
     with pytest.raises(NotFound):
         get(url)
@@ -109,7 +109,7 @@ def test_a_part_that_does_not_fit_any_more_is_dropped(website):
     assert get(url).read_bytes() == b"short"
 
 
-def test_what_a_power_failure_left_behind_the_safe_part_is_not_used(website):
+def test_fetch_ignores_bytes_after_recorded_part(website):
     url = website.put("/model.zip", BODY, cuts=[100_000, 0, 0])
     with pytest.raises(NotFound):
         get(url)
@@ -121,7 +121,7 @@ def test_what_a_power_failure_left_behind_the_safe_part_is_not_used(website):
     assert website.ranges[-1] == "bytes=100000-"
 
 
-def test_what_is_safe_on_disk_is_recorded_along_the_way(website, monkeypatch):
+def test_fetch_records_progress_while_receiving(website, monkeypatch):
     written = []
     monkeypatch.setattr(downloads, "FSYNC_EVERY", 100_000)
     monkeypatch.setattr(
@@ -134,25 +134,25 @@ def test_what_is_safe_on_disk_is_recorded_along_the_way(website, monkeypatch):
     assert len(sizes) > 2
 
 
-def test_a_server_that_knows_no_ranges_is_asked_for_the_whole_again(website):
+def test_fetch_restarts_if_server_has_no_ranges(website):
     url = website.put("/model.zip", BODY, ranges=False, cuts=[100_000])
     assert get(url).read_bytes() == BODY
     assert website.requests["/model.zip"] == 2
     assert not website.ranges
 
 
-def test_a_file_that_never_comes_whole_never_gets_its_name(website, cache):
+def test_fetch_never_names_incomplete_file(website, cache):
     url = website.put("/model.zip", BODY, ranges=False, cuts=[100_000] * 3)
     with pytest.raises(NotFound, match=r"model.zip: the connection ended after 100,000 of 256,000 bytes"):
         get(url)
     assert not list(cache.rglob("model.zip"))
 
 
-def test_a_file_without_a_stated_length_is_taken_as_it_ends(website):
+def test_fetch_accepts_missing_content_length(website):
     assert get(website.put("/model.zip", BODY, length=False)).read_bytes() == BODY
 
 
-def test_a_pinned_file_must_have_its_digest(website, cache):
+def test_fetch_rejects_wrong_digest(website, cache):
     url = website.put("/model.zip", BODY)
     with pytest.raises(FormatError, match=f"has the SHA-256 {sha256(BODY).hexdigest()}, not 000"):
         get(url, digest="0" * 64)
@@ -161,7 +161,7 @@ def test_a_pinned_file_must_have_its_digest(website, cache):
     assert get(url, digest=sha256(BODY).hexdigest()).read_bytes() == BODY
 
 
-def test_a_cached_file_other_than_the_pinned_one_is_replaced(website):
+def test_fetch_replaces_cached_file_of_other_digest(website):
     url = website.put("/model.zip", b"old")
     get(url)
     website.put("/model.zip", BODY)
@@ -170,7 +170,7 @@ def test_a_cached_file_other_than_the_pinned_one_is_replaced(website):
     assert get(url).read_bytes() == BODY
 
 
-def test_a_wrong_pin_does_not_cost_the_file_that_is_there(website):
+def test_fetch_keeps_cached_file_after_wrong_pin(website):
     url = website.put("/model.zip", BODY)
     path = get(url)
     with pytest.raises(FormatError):
@@ -181,7 +181,7 @@ def test_a_wrong_pin_does_not_cost_the_file_that_is_there(website):
 
 
 @pytest.mark.parametrize("damage", [BODY[:-1], BODY[:500] + b"!" + BODY[501:], b"", BODY + b"!"])
-def test_a_damaged_copy_is_noticed_and_fetched_again(website, damage, caplog):
+def test_fetch_replaces_damaged_copy(website, damage, caplog):
     url = website.put("/model.zip", BODY)
     path = get(url)
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
@@ -193,7 +193,7 @@ def test_a_damaged_copy_is_noticed_and_fetched_again(website, damage, caplog):
 
 
 @pytest.mark.parametrize("record", [b"", b"{}", b"[]", b"\xff", b'{"url": 1}'])
-def test_a_copy_whose_record_is_lost_is_fetched_again(website, record):
+def test_fetch_replaces_copy_without_record(website, record):
     url = website.put("/model.zip", BODY)
     path = get(url)
     path.with_name("model.zip.json").write_bytes(record)
@@ -202,48 +202,51 @@ def test_a_copy_whose_record_is_lost_is_fetched_again(website, record):
 
 
 @pytest.mark.parametrize("status", [403, 404, 410])
-def test_a_missing_file_is_said_to_be_missing_at_once(website, status):
-    with pytest.raises(NotFound, match=rf"^{website.address('/no.zip')}: the server answered {status} .*no such file"):
+def test_fetch_does_not_retry_missing_file(website, status):
+    with pytest.raises(
+        NotFound,
+        match=rf"^{website.address('/no.zip')}: the server answered {status} .*does not exist or is not public",
+    ):
         get(website.put("/no.zip", status=status))
     assert website.requests["/no.zip"] == 1
 
 
-def test_a_server_in_passing_trouble_is_asked_again(website):
+def test_fetch_retries_temporary_failure(website):
     assert get(website.put("/model.zip", BODY, failures=[503, 429])).read_bytes() == BODY
 
 
-def test_a_server_in_lasting_trouble_is_not_asked_for_ever(website):
+def test_fetch_stops_after_several_failures(website):
     with pytest.raises(NotFound, match="answered 500 Internal Server Error"):
         get(website.put("/model.zip", BODY, status=500))
     assert website.requests["/model.zip"] == 3
 
 
-def test_a_reset_connection_is_tried_again(website):
+def test_fetch_retries_reset_connection(website):
     assert get(website.put("/model.zip", BODY, resets=2)).read_bytes() == BODY
     with pytest.raises(NotFound, match=r"the server cannot be reached \(.*reset.*\); try again later"):
         get(website.put("/other.zip", BODY, resets=9))
 
 
-def test_a_silent_server_is_not_waited_for_for_ever(website, monkeypatch):
+def test_fetch_stops_after_timeout(website, monkeypatch):
     monkeypatch.setattr(http_requests, "TIMEOUT", 0.1)
     assert get(website.put("/model.zip", BODY, pauses=[0.3])).read_bytes() == BODY
-    with pytest.raises(NotFound, match=r"nothing came for 0.1 seconds"):
+    with pytest.raises(NotFound, match=r"no data for 0.1 seconds"):
         get(website.put("/other.zip", BODY, pauses=[0.3, 0.3, 0.3]))
 
 
-def test_a_web_page_in_place_of_a_file_is_not_kept(website, cache):
-    with pytest.raises(NotFound, match="sent a web page and no file"):
+def test_fetch_rejects_web_page(website, cache):
+    with pytest.raises(NotFound, match="sent a web page instead of a file"):
         get(website.put("/model.zip", b"<html>Log in", headers={"Content-Type": "text/html; charset=utf-8"}))
     assert not list(cache.rglob("model.zip"))
 
 
-def test_an_empty_file_is_not_kept(website, cache):
+def test_fetch_rejects_empty_file(website, cache):
     with pytest.raises(NotFound, match="sent an empty file"):
         get(website.put("/model.zip", b""))
     assert not list(cache.rglob("model.zip"))
 
 
-def test_a_redirect_is_followed_to_another_web_address_only(website):
+def test_fetch_follows_redirects_to_http_only(website):
     there = website.put("/there.zip", BODY)
     assert get(website.put("/here.zip", status=302, headers={"Location": there})).read_bytes() == BODY
     for elsewhere in ("file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x"):
@@ -251,51 +254,51 @@ def test_a_redirect_is_followed_to_another_web_address_only(website):
             get(website.put("/trap.zip", status=302, headers={"Location": elsewhere}))
 
 
-def test_a_redirect_in_a_circle_ends(website):
+def test_fetch_stops_circular_redirect(website):
     with pytest.raises(NotFound, match="answered 302"):
         get(website.put("/circle.zip", status=302, headers={"Location": "/circle.zip"}))
 
 
-def test_a_redirect_to_nonsense_is_said_in_a_sentence(website):
-    with pytest.raises(NotFound, match="leads to, no valid address"):
+def test_fetch_reports_invalid_redirect(website):
+    with pytest.raises(NotFound, match="redirects to an invalid one"):
         get(website.put("/trap.zip", status=302, headers={"Location": "http://[::1/x"}))
 
 
 @pytest.mark.parametrize("header", ["9" * 5000, "-1", "many", "1e3", ""])
-def test_a_length_that_is_no_number_is_not_believed(website, header):
+def test_fetch_ignores_invalid_content_length(website, header):
     url = website.put("/model.zip", BODY, headers={"Content-Length": header})
     assert get(url).read_bytes() == BODY
 
 
 @pytest.mark.parametrize("response", ["bytes 0-9/256000", "bytes 100000-255999/*", "", "bytes " + "9" * 5000 + "-1/1"])
-def test_a_wrong_part_is_not_pasted_in(website, response):
+def test_fetch_rejects_wrong_range(website, response):
     url = website.put("/model.zip", BODY, cuts=[100_000])
     website.pages["/model.zip"].headers["Content-Range"] = response
     assert get(url).read_bytes() == BODY
     assert website.requests["/model.zip"] == 3
 
 
-def test_a_tag_that_cannot_be_sent_back_is_done_without(website):
+def test_fetch_ignores_multiline_etag(website):
     url = website.put("/model.zip", BODY, headers={"ETag": '"a"\r\n "b"'}, cuts=[100_000])
     assert get(url).read_bytes() == BODY
     assert not website.ranges
 
 
-def test_nobody_at_the_address_is_said_in_a_sentence(website):
+def test_fetch_reports_refused_connection(website):
     website.server_close()
     with pytest.raises(NotFound, match=r"^http://127.0.0.1:\d+/model.zip: the server refuses connections"):
         get(website.address("/model.zip"))
 
 
-def test_an_unknown_host_is_said_in_a_sentence():
-    with pytest.raises(NotFound, match="name is not known here; check the address and the network"):
+def test_fetch_reports_unknown_host():
+    with pytest.raises(NotFound, match="cannot be resolved; check the address and the network"):
         get("http://no-such-host.invalid/model.zip")
 
 
-def test_offline_the_cache_is_used_and_the_network_never(website, monkeypatch):
+def test_fetch_offline_uses_cache_only(website, monkeypatch):
     url = website.put("/model.zip", BODY)
     monkeypatch.setenv("ELMORE_OFFLINE", "1")
-    with pytest.raises(NotFound, match=r"no sound copy in .*ELMORE_OFFLINE"):
+    with pytest.raises(NotFound, match=r"contains no intact copy, and ELMORE_OFFLINE"):
         get(url)
     assert not website.requests
     monkeypatch.setenv("ELMORE_OFFLINE", "0")
@@ -305,15 +308,15 @@ def test_offline_the_cache_is_used_and_the_network_never(website, monkeypatch):
     assert website.requests["/model.zip"] == 1
 
 
-def test_offline_a_damaged_copy_is_not_used(website, monkeypatch):
+def test_fetch_offline_rejects_damaged_copy(website, monkeypatch):
     url = website.put("/model.zip", BODY)
     get(url).write_bytes(b"damaged")
     monkeypatch.setenv("ELMORE_OFFLINE", "1")
-    with pytest.raises(NotFound, match="no sound copy"):
+    with pytest.raises(NotFound, match="no intact copy"):
         get(url)
 
 
-def test_threads_that_want_the_same_file_fetch_it_once(website):
+def test_threads_download_file_once(website):
     url = website.put("/model.zip", BODY)
     with ThreadPoolExecutor(8) as threads:
         paths = list(threads.map(get, [url] * 8))
@@ -321,7 +324,7 @@ def test_threads_that_want_the_same_file_fetch_it_once(website):
     assert website.requests["/model.zip"] == 1
 
 
-def test_processes_that_want_the_same_file_fetch_it_once(website):
+def test_processes_download_file_once(website):
     url = website.put("/model.zip", BODY)
     program = f"from elmore.sources.downloads import fetch; print(fetch({url!r}, name='model.zip'))"
     running = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(3)]
@@ -331,7 +334,7 @@ def test_processes_that_want_the_same_file_fetch_it_once(website):
     assert website.requests["/model.zip"] == 1
 
 
-def test_a_cache_that_cannot_be_written_is_named(website, cache):
+def test_fetch_reports_unwritable_cache(website, cache):
     cache.write_text("a file where the folder should be")
     with pytest.raises(NotFound, match=r"cannot be used: .*set ELMORE_CACHE"):
         get(website.put("/model.zip", BODY))
@@ -342,7 +345,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_is_shown_on_a_terminal_unless_warnings_are_silenced(website, monkeypatch, caplog):
+def test_bar_appears_on_terminal_unless_silenced(website, monkeypatch, caplog):
     monkeypatch.setattr(sys, "stderr", Terminal())
     get(website.put("/loud.zip", BODY))
     assert "loud.zip" in sys.stderr.getvalue()
@@ -351,7 +354,7 @@ def test_a_bar_is_shown_on_a_terminal_unless_warnings_are_silenced(website, monk
     assert "quiet.zip" not in sys.stderr.getvalue()
 
 
-def test_a_file_and_what_is_known_of_it_are_on_disk_before_they_have_their_names(website, cache, monkeypatch):
+def test_fetch_flushes_files_before_renaming(website, cache, monkeypatch):
     monkeypatch.setattr(downloads, "FSYNC_EVERY", len(BODY) // 3)
     cache.mkdir(parents=True, exist_ok=True)
     with recorded(cache) as journal:
@@ -377,7 +380,7 @@ def other_process(website, cache, monkeypatch):
     entry = downloads._CacheEntry.of(url, "model.zip")
     entry.folder.mkdir(parents=True)
     # The lock is released first: the thread may wait for it after a failed test.
-    with ThreadPoolExecutor(1) as thread, FileLock(entry.beside("lock")) as lock:
+    with ThreadPoolExecutor(1) as thread, FileLock(entry.sibling("lock")) as lock:
         yield SimpleNamespace(lock=lock, entry=entry, fetch=lambda: thread.submit(get, url))
 
 
@@ -404,10 +407,10 @@ def test_progress_changes_with_every_part_of_a_download(other_process):
     entry = other_process.entry
     seen = [downloads._progress(entry)]
     for size in (1, 2):
-        entry.beside("part").write_bytes(bytes(size))
-        os.utime(entry.beside("part"), ns=(size, size))
+        entry.sibling("part").write_bytes(bytes(size))
+        os.utime(entry.sibling("part"), ns=(size, size))
         seen.append(downloads._progress(entry))
-    entry.beside("part").rename(entry.file)
+    entry.sibling("part").rename(entry.file)
     seen.append(downloads._progress(entry))
     assert len(set(seen)) == 4
 
@@ -424,3 +427,15 @@ def watch_progress(monkeypatch: pytest.MonkeyPatch, *, changes: bool) -> threadi
 
     monkeypatch.setattr(downloads, "_progress", progress)
     return looked
+
+
+def test_cache_folder_follows_environment_variables(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ELMORE_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
+    assert cache_folder() == tmp_path / ".cache" / "elmore"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "elmore"
+    monkeypatch.setenv("ELMORE_CACHE", "~/mine")
+    assert cache_folder() == tmp_path / "mine"

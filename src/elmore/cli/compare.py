@@ -139,7 +139,7 @@ def compare(
     changes = recipe_changes(context)
     if elmo:
         changes["elmo.model"] = elmo
-    from elmore.sources.model_location import without_credentials
+    from elmore.sources.urls import without_credentials
     from elmore.tasks.compare_models import compare as events_of
     from elmore.tasks.comparison.display import comparison_display
     from elmore.tasks.comparison.events import Interrupted, Reported

@@ -87,9 +87,9 @@ def chosen_device(device: str | None, verbosity: Verbosity) -> str:
 
 def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The known names that begin so; where there is none, files and folders."""
-    from elmore.sources import known_names
+    from elmore.sources import list_models
 
-    names = [name for name in known_names() if name.startswith(incomplete)]
+    names = [name for name in list_models() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 

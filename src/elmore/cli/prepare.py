@@ -141,17 +141,17 @@ def _summary(corpus: "Corpus") -> str:
 
 def _vocabulary_file(named: str) -> Path:
     """The file itself, or the vocabulary in the folder of a model on this machine."""
-    from elmore.sources import find
-    from elmore.sources.model_location import is_url
-    from elmore.sources.published import PUBLISHED
+    from elmore.defaults import TINY_MODEL
+    from elmore.sources import PUBLISHED, resolve_model
+    from elmore.sources.urls import is_url
 
     if Path(named).is_file():
         return Path(named)
     if is_url(named):
         raise InputError(f"{named}: is an address; download the file and give its path")
     # Published models come without a vocabulary, so there is no reason to download one.
-    is_elsewhere = named in ("tiny-random", *PUBLISHED) and not Path(named).exists()
-    folder = None if is_elsewhere else find(named).path
+    is_elsewhere = named in (TINY_MODEL, *PUBLISHED) and not Path(named).exists()
+    folder = None if is_elsewhere else resolve_model(named).path
     files = [folder / name for name in ("vocabulary.txt", "vocab.txt")] if folder is not None else []
     for file in files:
         if file.is_file():

@@ -79,7 +79,7 @@ def pretrain(
     with interruption_told(verbosity, folder, go_on):
         from elmore.corpus.corpus import Corpus
         from elmore.pretraining.pretrain import pretrain as events_of
-        from elmore.sources.model_location import without_credentials
+        from elmore.sources.urls import without_credentials
         from elmore.training.distributed import world_from_environment
 
         quiet = verbosity.quiet or not world_from_environment().is_rank_zero

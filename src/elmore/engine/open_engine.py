@@ -35,7 +35,7 @@ def open_engine(
     `batch_invariant` gives all matrix products of a GPU one number of rows, so that a sentence has bit-identical
     vectors in every batch; the native engine always has this property.
 
-    >>> from elmore.tiny_random import tiny_checkpoint
+    >>> from elmore.sources.tiny_random import tiny_checkpoint
     >>> open_engine(tiny_checkpoint(), device="cpu", engine="numpy")
     NumpyEngine(compute='float32', dim=32, layers=3)
     """

@@ -1,7 +1,7 @@
-"""A name becomes files on this machine.
+"""A name becomes a model on this machine.
 
-A name is, in this order: a web address, a path, a model shipped with Elmore, or a published one. Each of these is a
-function that gives what it found, or None to let the next one try.
+A name is, in this order: a web address, a path, the built-in tiny model, a model that comes with Elmore, or a published
+one. Each of these is a function that returns a location, or None to let the next one try.
 """
 
 import difflib
@@ -10,109 +10,131 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from elmore.defaults import DEFAULT_MODEL
+from elmore.defaults import DEFAULT_MODEL, TINY_MODEL
 from elmore.display import join_names
 from elmore.errors import NotFound, error_context
-from elmore.sources.local import find_card, find_file, find_local, local_path, names_in
-from elmore.sources.model_location import OPTIONS, WEIGHTS, ModelLocation, is_url, without_credentials
-from elmore.sources.published import PUBLISHED
+from elmore.sources.local import OPTIONS, WEIGHTS, ModelLocation, find_card, find_file, find_local, local_path, names_in
+from elmore.sources.urls import FileUrl, fetch_model, is_url, without_credentials
 
-__all__ = ["ModelLocation", "find", "find_pair", "known_names"]
+__all__ = ["PUBLISHED", "ModelLocation", "list_models", "resolve_files", "resolve_model"]
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "models"  # package data
 
+# The English models of the paper's authors, as listed on allennlp.org/elmo. The address of a model of two files is that
+# of its weights; the options file is next to it.
+_AI2 = "https://allennlp.s3.amazonaws.com/models/elmo/{0}/elmo_{0}_weights.hdf5"
 
-def find(name: str | Path | None = None) -> ModelLocation:
-    """Find a model by path, address or name, fetching it if need be; None means the default model.
+# ELMoForManyLangs. Its README gives each language a number in the NLPL repository, 136 to 179 in this order. Chinese is
+# the traditional one.
+_EFML = "https://vectors.nlpl.eu/repository/11/{}.zip"
+_EFML_LANGUAGES = (
+    "ar bg ca cs cu da de el en es et eu fa fi fr ga gl grc he hi hr hu "
+    "id it ja ko la lv nl nb nn pl pt ro ru sk sl sv tr ug uk ur vi zh"
+)
 
-    A path wins over a name: a folder `small` here is that folder. What is given as a `Path` is only looked for here.
+PUBLISHED = {
+    "small": _AI2.format("2x1024_128_2048cnn_1xhighway"),
+    "medium": _AI2.format("2x2048_256_2048cnn_1xhighway"),
+    "original": _AI2.format("2x4096_512_2048cnn_2xhighway"),
+    "original-5.5B": _AI2.format("2x4096_512_2048cnn_2xhighway_5.5B"),
+    **{f"efml-{code}": _EFML.format(number) for number, code in enumerate(_EFML_LANGUAGES.split(), start=136)},
+}
+
+
+def resolve_model(name: str | Path | None = None) -> ModelLocation:
+    """Find a model by path, address or name, and fetch it if necessary; None means the default model.
+
+    A path takes precedence over a name: if the folder `small` exists here, the name `small` means this folder. A `Path`
+    is never an address or a name.
     """
     if name is None:
         if shipped := _find_shipped(DEFAULT_MODEL):
             return shipped
         raise NotFound(
             f"{DEFAULT_MODEL}, the model that comes with Elmore, is missing from {_SHIPPED}; install Elmore again, or "
-            f"name a folder, an archive, an address, or one of {join_names(known_names())}"
+            f"name a folder, an archive, an address, or one of {join_names(list_models())}"
         )
     resolvers = [find_local] if isinstance(name, Path) else _RESOLVERS
     for resolve in resolvers:
-        if found := resolve(str(name)):
-            return found
+        if location := resolve(str(name)):
+            return location
     raise NotFound(_not_found_message(str(name)))
 
 
-def find_pair(options: str | Path, weights: str | Path) -> ModelLocation:
+def resolve_files(options: str | Path, weights: str | Path) -> ModelLocation:
     """Find an options file and a weights file, each a path or an address, and the card that Elmore wrote with them."""
-    files = {OPTIONS: _find_file(options), WEIGHTS: _find_file(weights)}
-    return ModelLocation(origin=without_credentials(str(weights)), files={**files, **find_card(files[WEIGHTS])})
+    files = {OPTIONS: _resolve_file(options), WEIGHTS: _resolve_file(weights)}
+    return ModelLocation(requested=without_credentials(str(weights)), files={**files, **find_card(files[WEIGHTS])})
 
 
-def known_names() -> list[str]:
-    """The names that `find` knows beside paths and addresses, those shipped first.
+def list_models() -> list[str]:
+    """The names of all models that need no path or address.
 
-    >>> known_names()[:4]
-    ['elmore-en', 'small', 'medium', 'original']
+    >>> list_models()[:4]
+    ['elmore-en', 'tiny-random', 'small', 'medium']
     """
-    return [*_shipped_names(), *PUBLISHED]
+    return [*_shipped_names(), TINY_MODEL, *PUBLISHED]
 
 
 def _shipped_names() -> list[str]:
     return [name for name in names_in(_SHIPPED) if (_SHIPPED / name / "config.json").is_file()]
 
 
-def _find_shipped(name: str) -> ModelLocation | None:
-    # Compared with what is there, so that no name leads out of the folder.
-    return ModelLocation(origin=name, path=_SHIPPED / name) if name in _shipped_names() else None
-
-
-# `urls` is imported where it is used, because it loads the modules for the network.
-
-
 def _find_url(name: str) -> ModelLocation | None:
-    if not is_url(name):
-        return None
-    from elmore.sources.urls import find_url
+    return fetch_model(name) if is_url(name) else None
 
-    return find_url(name)
+
+def _find_tiny(name: str) -> ModelLocation | None:
+    if name != TINY_MODEL:
+        return None
+    from elmore.sources.tiny_random import tiny_checkpoint  # imported here, because it loads NumPy
+
+    return ModelLocation(requested=name, checkpoint=tiny_checkpoint)
+
+
+def _find_shipped(name: str) -> ModelLocation | None:
+    # Compared with the names in the folder, so that no name leads out of it.
+    return ModelLocation(requested=name, path=_SHIPPED / name) if name in _shipped_names() else None
 
 
 def _find_published(name: str) -> ModelLocation | None:
     if (address := PUBLISHED.get(name)) is None:
         return None
-    from elmore.sources.urls import find_url
-
     with error_context(name):
-        return replace(find_url(address), origin=f"{name} ({address})")
+        return replace(fetch_model(address), requested=f"{name} ({address})")
 
 
-_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [_find_url, find_local, _find_shipped, _find_published]
+_RESOLVERS: list[Callable[[str], ModelLocation | None]] = [
+    _find_url,
+    find_local,
+    _find_tiny,
+    _find_shipped,
+    _find_published,
+]
 
 
-def _find_file(name: str | Path) -> Path:
+def _resolve_file(name: str | Path) -> Path:
     if isinstance(name, str) and is_url(name):
-        from elmore.sources.urls import FileUrl
-
         return FileUrl.parse(name).fetch()
-    if found := find_file(str(name)):
-        return found
+    if file := find_file(str(name)):
+        return file
     raise NotFound(f"{name}: no such file{_did_you_mean(str(name), [])}")
 
 
 def _not_found_message(name: str) -> str:
     if re.match(r"https?:/[^/]", name):
         return f"{without_credentials(name)}: lacks a slash; give addresses as strings, not as paths"
-    names = ["tiny-random", *known_names()]
-    folder = local_path(name).parent
+    folder, names = local_path(name).parent, list_models()
     if not folder.is_dir():
-        return f"{name}: no such file or folder, for {folder} does not exist"
+        return f"{name}: no such file or folder: {folder} does not exist"
     return (
-        f"{name}: no such file or folder, and no model of that name (known are {join_names(names, most=6)})"
+        f"{name}: no such file or folder, and no model of that name (names: {join_names(names, most=6)})"
         f"{_did_you_mean(name, names)}"
     )
 
 
 def _did_you_mean(name: str, names: list[str]) -> str:
     path = local_path(name)
-    beside = [str(path.parent / found) for found in difflib.get_close_matches(path.name, names_in(path.parent))]
-    close = difflib.get_close_matches(name, names) + beside
-    return f"; did you mean {' or '.join(close[:3])}?" if close else ""
+    similar_paths = [str(path.parent / other) for other in difflib.get_close_matches(path.name, names_in(path.parent))]
+    similar = difflib.get_close_matches(name, names) + similar_paths
+    return f"; did you mean {' or '.join(similar[:3])}?" if similar else ""

@@ -1,7 +1,7 @@
-"""One request to a web server, and what its answers and failures mean.
+"""One request to a web server, and the meaning of its responses and failures.
 
-Failures come in three kinds: `NotOnServer`, the server does not have the file; `TransferError`, trying again may help;
-anything else is a NotFound that says in a sentence what stood in the way.
+There are three kinds of failures: `NotOnServer`, the server does not have the file; `TransferError`, another try may
+succeed; and NotFound, with the reason, for all others.
 """
 
 import re
@@ -25,7 +25,7 @@ from urllib.request import (
 )
 
 from elmore.errors import ElmoreError, NotFound
-from elmore.sources.model_location import without_credentials
+from elmore.sources.urls import without_credentials
 from elmore.version import __version__
 
 TIMEOUT = 30  # seconds without a byte
@@ -33,46 +33,46 @@ CHUNK_BYTES = 1 << 17
 
 
 class NotOnServer(NotFound):
-    """There is no such file: the server says so, or the network may not be asked."""
+    """The server does not have the file, or the network must not be used."""
 
 
 class TransferError(Exception):
-    """The transfer failed in a way that may pass; never seen by users."""
+    """The transfer failed for a reason that may be temporary. Users never see this error."""
 
 
 class StalePartError(TransferError):
-    """The part that an earlier try left does not fit the file any more."""
+    """The part of an earlier try does not belong to the present file."""
 
 
-class Validator(NamedTuple):
-    """By what a server tells whether a file is still the one that a part was fetched of."""
+class CacheValidator(NamedTuple):
+    """The version of a file on the server, for requests that resume a transfer."""
 
     etag: str = ""
     last_modified: str = ""
 
     @property
     def condition(self) -> str:
-        """For If-Range, which takes no weak tags; empty where there is nothing to go by."""
+        """The value of If-Range, which must not be a weak tag; empty if the version is unknown."""
         return self.etag if self.etag.startswith('"') else self.last_modified
 
 
 class FileResponse:
-    """A file, or the rest of one, as it comes in."""
+    """A file, or the rest of one, while it is received."""
 
-    def __init__(self, response: HTTPResponse, *, asked_from: int) -> None:
+    def __init__(self, response: HTTPResponse, *, requested_start: int) -> None:
         self._response = response
         headers = response.headers
         if headers.get_content_type() == "text/html":
-            raise NotFound("the server sent a web page and no file; open the address in a browser to see what it says")
-        self.validator = Validator(_header_line(headers.get("ETag")), _header_line(headers.get("Last-Modified")))
+            raise NotFound("the server sent a web page instead of a file; open the address in a browser")
+        self.validator = CacheValidator(_header_line(headers.get("ETag")), _header_line(headers.get("Last-Modified")))
         self.start, self.size = 0, _header_number(headers.get("Content-Length"))
         if response.status == 206:
-            given = re.fullmatch(
+            content_range = re.fullmatch(
                 r"bytes ([0-9]{1,18})-[0-9]+/([0-9]{1,18})", _header_line(headers.get("Content-Range"))
             )
-            if given is None or int(given[1]) != asked_from:
-                raise StalePartError("the server sent another part of the file than it was asked for")
-            self.start, self.size = int(given[1]), int(given[2])
+            if content_range is None or int(content_range[1]) != requested_start:
+                raise StalePartError("the server sent another part of the file than requested")
+            self.start, self.size = int(content_range[1]), int(content_range[2])
 
     def chunks(self) -> Iterator[bytes]:
         while chunk := self._next_chunk():
@@ -86,8 +86,8 @@ class FileResponse:
 
 
 @contextmanager
-def request(url: str, *, start: int, validator: Validator) -> Iterator[FileResponse]:
-    """Ask for a file, from byte `start` on if it is still the one that `validator` knows."""
+def request(url: str, *, start: int, validator: CacheValidator) -> Iterator[FileResponse]:
+    """Request a file, from byte `start` on if the server still has the version of `validator`."""
     headers = {"User-Agent": f"elmore/{__version__}", "Accept": "*/*"}
     if start:
         headers |= {"Range": f"bytes={start}-", "If-Range": validator.condition}
@@ -101,11 +101,11 @@ def request(url: str, *, start: int, validator: Validator) -> Iterator[FileRespo
     except (OSError, HTTPException, ValueError) as error:
         raise _connection_error(error) from None
     with response:
-        yield FileResponse(response, asked_from=start)
+        yield FileResponse(response, requested_start=start)
 
 
 def _opener() -> OpenerDirector:
-    # Put together by hand: the usual one also opens local files, FTP and data: addresses.
+    # Not build_opener, which also opens local files, FTP and data: addresses.
     opener = OpenerDirector()
     for handler in (
         ProxyHandler(),
@@ -120,14 +120,16 @@ def _opener() -> OpenerDirector:
 
 
 class _WebRedirects(HTTPRedirectHandler):
-    """Follows redirects to http and https, and never from https down to http."""
+    """Follows redirects to http and https, but not from https to http."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if urlsplit(newurl).scheme not in ("https", req.type):
             target = without_credentials(newurl)
-            raise NotFound(f"the server redirects to {target}; that is followed only to https, or from http to http")
+            raise NotFound(
+                f"the server redirects to {target}; only redirects to https, or from http to http, are followed"
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     def http_error_302(
@@ -136,7 +138,7 @@ class _WebRedirects(HTTPRedirectHandler):
         try:
             return super().http_error_302(req, fp, code, msg, headers)
         except BaseException:
-            fp.close()  # the connection, which urllib leaves open if the redirect is not followed
+            fp.close()  # urllib leaves the connection open if it does not follow the redirect
             raise
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -146,39 +148,39 @@ _TRANSIENT_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 
 
 def _status_error(status: int, reason: str) -> Exception:
-    said = f"the server answered {status} {reason}".strip()
+    response = f"the server answered {status} {reason}".strip()
     if status == 416:
-        return StalePartError(said)
+        return StalePartError(response)
     if status in _TRANSIENT_STATUSES:
-        return TransferError(said)
+        return TransferError(response)
     if status in (403, 404, 410):
-        return NotOnServer(f"{said}: there is no such file, or it is not for everyone; check the address")
-    return NotFound(f"{said}; check the address, or download the file another way and give its path")
+        return NotOnServer(f"{response}: the file does not exist or is not public; check the address")
+    return NotFound(f"{response}; check the address, or download the file another way and give its path")
 
 
 def _connection_error(error: Exception) -> Exception:
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, socket.gaierror):
-        return NotFound("the server's name is not known here; check the address and the network connection")
+        return NotFound("the name of the server cannot be resolved; check the address and the network connection")
     if isinstance(cause, ssl.SSLCertVerificationError):
         return NotFound(f"the server's certificate is not trusted ({cause.verify_message})")
     if isinstance(cause, ConnectionRefusedError):
         return NotFound("the server refuses connections; check the address, or try later")
     if isinstance(cause, InvalidURL | ValueError):
-        return NotFound(f"is, or leads to, no valid address ({str(cause).partition('?')[0]})")
+        return NotFound(f"is not a valid address, or redirects to an invalid one ({str(cause).partition('?')[0]})")
     return TransferError(f"the server cannot be reached ({_reason(cause)})")
 
 
 def _reason(cause: object) -> str:
     if isinstance(cause, TimeoutError):
-        return f"nothing came for {TIMEOUT} seconds"
+        return f"no data for {TIMEOUT} seconds"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     return str(cause) or type(cause).__name__
 
 
 def _header_line(header: str | None) -> str:
-    """A header that can be sent back: some servers fold theirs over several lines, and those are done without."""
+    """A header that can be sent back; empty for a header of several lines, which some servers send."""
     return header.strip() if header is not None and header.isprintable() else ""
 
 

@@ -106,7 +106,7 @@ def test_what_is_not_there_is_told_with_what_is(shipped):
 
 
 def test_no_name_means_both_a_task_model_and_a_bilm():
-    assert set(shipped_names()) & {"tiny-random", *sources.known_names()} == set()
+    assert set(shipped_names()) & {*sources.list_models()} == set()
 
 
 def test_a_task_model_is_no_bilm_and_that_is_said(run):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from elmore.errors import InputError
 from elmore.model import Model, load
-from elmore.sources.published import PUBLISHED
+from elmore.sources import PUBLISHED
 
 # AllenNLP's default is the published original model.
 DEFAULT_WEIGHT_FILE = PUBLISHED["original"]

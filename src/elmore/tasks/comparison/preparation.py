@@ -10,7 +10,7 @@ import torch
 from elmore.embedding.embedder import Embedder
 from elmore.errors import InputError, error_context
 from elmore.model import load
-from elmore.sources.model_location import without_credentials
+from elmore.sources.urls import without_credentials
 from elmore.tasks.comparison.events import TextRead
 from elmore.tasks.comparison.variants import Cell
 from elmore.tasks.core.assembly import find_token_style

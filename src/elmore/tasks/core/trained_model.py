@@ -16,7 +16,7 @@ from elmore.fields import check_value, read_fields
 from elmore.model import Model
 from elmore.nn.devices import choose_device, to_arrays, to_tensors
 from elmore.nn.mix import LayerMix
-from elmore.sources.model_location import without_credentials
+from elmore.sources.urls import without_credentials
 from elmore.tasks.core.assembly import AssembledModel, InputResources, assemble
 from elmore.tasks.core.batching import predict_together
 from elmore.tasks.core.config import TaskRecipe

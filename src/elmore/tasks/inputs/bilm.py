@@ -22,7 +22,7 @@ from elmore.model import Model, load
 from elmore.nn.pretrained import PretrainedBiLM, WordBatch
 from elmore.pretraining.events import Event, Finished
 from elmore.pretraining.pretrain import pretrain
-from elmore.sources.model_location import without_credentials
+from elmore.sources.urls import without_credentials
 from elmore.tasks.core.config import ElmoOptions
 from elmore.tasks.core.events import Told
 from elmore.tasks.core.model_folder import CARD_FILE, BilmReference

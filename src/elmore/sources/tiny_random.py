@@ -1,16 +1,14 @@
-"""A tiny model with random weights, written by the project itself: for trying things out, for docs and tests.
+"""The built-in model `tiny-random`: a tiny biLM with random weights, for trying things out, for documents and tests.
 
-Its vectors mean nothing, but they are real: characters, both directions, three layers, and the same numbers on every
-machine.
+It has characters, both directions and three layers, and the same weights on every machine. Its vectors mean nothing.
 """
 
 import numpy as np
 
 from elmore.config import CharacterConfig, ModelConfig, tensor_shapes
+from elmore.defaults import TINY_MODEL
 from elmore.formats import Checkpoint, ModelCard, StoredArray
 from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig
-
-NAME = "tiny-random"
 
 CONFIG = ModelConfig(
     characters=CharacterConfig(embedding_dim=8, filters=((1, 8), (2, 16), (3, 24)), num_highways=1),
@@ -20,22 +18,22 @@ CONFIG = ModelConfig(
 
 
 def tiny_checkpoint() -> Checkpoint:
-    """The tiny model, made anew."""
+    """Build the model."""
     card = ModelCard(
-        name=NAME,
+        name=TINY_MODEL,
         description="Random weights, never trained: its vectors mean nothing. For trying things out.",
         license="Apache-2.0",
         source="written by elmore itself",
         format="built in",
         text=TokenizerConfig(tokenizer_version=TOKENIZER_VERSION),
     )
-    # Above 1, so that context visibly moves the vectors.
+    # The gain is above 1, so that the context changes the vectors visibly.
     return Checkpoint(config=CONFIG, tensors=random_tensors(CONFIG, seed=2018, gain=1.5), card=card)
 
 
 def random_tensors(config: ModelConfig, *, seed: int, gain: float) -> dict[str, StoredArray]:
-    """All tensors of a model of this shape; with a gain of about 1 a signal stays alive through a layer."""
-    # RandomState, because its stream is frozen for good; newer generators may change between versions of NumPy.
+    """Draw all tensors of a model. With a gain of about 1, the layers have outputs of about the same size."""
+    # RandomState, because its numbers never change; those of newer generators may change between versions of NumPy.
     random = np.random.RandomState(seed)
     tensors: dict[str, StoredArray] = {}
     for name, shape in tensor_shapes(config).items():
