@@ -10,7 +10,7 @@ from torch.nn.functional import conv1d, linear
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.errors import InputError
 from elmore.nn.character_cnn import pool_by_convolution, run_highway
-from elmore.nn.cross_entropy import CandidateLogits
+from elmore.nn.cross_entropy import CandidateLogits, differentiate_by_chunks, softmax_
 from elmore.nn.native_training import differentiate_natively, multiply, pool_by_table, run_native_highway
 from reference.strategies import patiently, seeds
 from thread_count import using_threads
@@ -180,7 +180,7 @@ def test_highway_rejects_wrong_tensors(which, wrong):
 @pytest.mark.parametrize(
     ("hidden", "complaint"),
     [
-        (torch.ones(2, 3, 5), r"hidden has shape \(2, 3, 5\); it must have shape \(any, any, 4\)"),
+        (torch.ones(2, 3, 5), r"candidates' weights has shape \(7, 4\); it must have shape \(7, 5\)"),
         (torch.ones(2, 3, 4).double(), r"hidden has dtype torch\.float64"),
     ],
 )
@@ -189,3 +189,114 @@ def test_loss_rejects_wrong_hidden_vectors(hidden, complaint):
     logits = CandidateLogits.of(torch.ones(2, 3, 4), targets, torch.ones(7, 4), torch.ones(7), None)
     with pytest.raises(InputError, match=complaint):
         differentiate_natively(hidden, logits)
+
+
+def changed(tensor: Tensor, kind: str, dim: int) -> Tensor:
+    """A tensor that the kernels must reject or, with the same numbers elsewhere in memory, accept."""
+    dim %= tensor.ndim
+    match kind:
+        case "shorter":
+            return tensor.narrow(dim, 0, tensor.shape[dim] - 1)
+        case "longer":
+            return torch.cat([tensor, tensor.narrow(dim, 0, 1)], dim=dim)
+        case "one dimension more":
+            return tensor.unsqueeze(dim)
+        case "int32":
+            return tensor.int()
+        case "float64":
+            return tensor.double()
+        case "meta":
+            return tensor.to("meta")
+        case "turned":
+            return tensor.movedim(dim, 0).contiguous().movedim(0, dim)
+    wide = torch.full((*tensor.shape[:-1], 2 * tensor.shape[-1]), 3).to(tensor.dtype)
+    wide[..., ::2] = tensor
+    return wide[..., ::2]
+
+
+SAME_NUMBERS = ["with gaps", "turned"]
+KINDS = st.sampled_from([*SAME_NUMBERS, "shorter", "longer", "one dimension more", "int32", "float64", "meta"])
+
+
+@patiently
+@given(seed=seeds, part=st.integers(0, 4), kind=KINDS, dim=st.integers(0, 2))
+def test_pooling_never_returns_numbers_for_wrong_tensors(seed, part, kind, dim):
+    random = torch.Generator().manual_seed(seed)
+    characters = random_words(random, 5, 9)
+    exact = [drawn(random, *shape).detach() for shape in ((CHARACTERS, SIZE), (33, SIZE, 3), (33,), (5, SIZE, 2))]
+    parts = [characters, *(one.float() for one in exact)]
+    parts[part] = changed(parts[part], kind, dim)
+    own = [one.requires_grad_() for one in parts[1:] if one.is_floating_point()]
+    filters = [(parts[2], parts[3]), (parts[4], torch.zeros(len(parts[4])))]
+    try:
+        pooled = pool_by_table(parts[0], parts[1], filters)
+    except (InputError, IndexError):
+        assert kind not in SAME_NUMBERS
+        return
+    expected = pool_by_convolution(parts[0], parts[1], filters)
+    assert_close(pooled, expected)
+    # The gradient of a sum has no memory of its own for each number.
+    for a, b in zip(torch.autograd.grad(pooled.sum(), own), torch.autograd.grad(expected.sum(), own), strict=True):
+        assert (a - b).norm() <= 1e-4 * (b.norm() + 1)
+
+
+@patiently
+@given(seed=seeds, part=st.integers(0, 4), kind=KINDS, dim=st.integers(0, 1))
+def test_highway_never_returns_numbers_for_wrong_tensors(seed, part, kind, dim):
+    random = torch.Generator().manual_seed(seed)
+    exact = [drawn(random, *shape).detach() for shape in ((6, 21), (21, 21), (21,), (21, 21), (21,))]
+    parts = [one.float() for one in exact]
+    parts[part] = changed(parts[part], kind, dim)
+    own = [one.requires_grad_() for one in parts if one.is_floating_point()]
+    try:
+        found = run_native_highway(parts[0], (parts[1], parts[2]), (parts[3], parts[4]))
+    except InputError:
+        assert kind not in SAME_NUMBERS
+        return
+    expected = run_highway(parts[0], (parts[1], parts[2]), (parts[3], parts[4]))
+    assert_close(found, expected)
+    for a, b in zip(torch.autograd.grad(found.sum(), own), torch.autograd.grad(expected.sum(), own), strict=True):
+        assert (a - b).norm() <= 1e-4 * (b.norm() + 1)
+
+
+@patiently
+@given(seed=seeds, part=st.integers(0, 5), kind=KINDS, dim=st.integers(0, 2))
+def test_loss_never_returns_numbers_for_wrong_tensors(seed, part, kind, dim):
+    random = torch.Generator().manual_seed(seed)
+    targets = torch.randint(0, 7, (2, 3), generator=random)
+    shapes = (2, 3, 4), (7, 4), (7,)
+    hidden, weight, bias = (torch.randn(*shape, generator=random) for shape in shapes)
+    logits = CandidateLogits.of(hidden, targets, weight, bias, None)
+    names = ["candidate_weight", "offsets", "target_weight", "target_offsets", "target_columns"]
+    if part == 5:
+        hidden = changed(hidden, kind, dim)
+    else:
+        logits = logits._replace(**{names[part]: changed(getattr(logits, names[part]), kind, dim)})
+    try:
+        found = differentiate_natively(hidden, logits)
+    except InputError:
+        assert kind not in SAME_NUMBERS
+        return
+    expected = differentiate_by_chunks(hidden, logits, softmax=softmax_)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_nan_in_a_table_of_characters_is_not_lost():
+    table = torch.randn(CHARACTERS, SIZE)
+    table[3, 1] = torch.nan
+    characters = torch.tensor([[3, 5, 6, 7, 7], [5, 3, 6, 7, 7], [5, 6, 3, 7, 7], [5, 6, 4, 7, 7]])
+    filters = [(torch.randn(20, SIZE, 2), torch.randn(20))]
+    found, expected = (pool(characters, table, filters) for pool in (pool_by_table, pool_by_convolution))
+    assert torch.equal(found.isnan(), expected.isnan())
+
+
+def test_nan_in_a_hidden_vector_makes_the_loss_of_its_position_nan():
+    targets = torch.zeros(1, 4, dtype=torch.int64)
+    hidden = torch.randn(1, 4, 4)
+    hidden[0, 2, 1] = torch.nan
+    for candidates in (2, 7, 100):
+        logits = CandidateLogits.of(hidden, targets, torch.randn(candidates, 4), torch.randn(candidates), None)
+        found = differentiate_natively(hidden, logits)
+        assert found.losses.isnan().all()
+        assert torch.equal(found.hidden.isnan().any(-1), torch.tensor([[False, False, True, False]]))

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from elmore.engine.native_library import FilterTables, Matrix
 from elmore.errors import InputError
-from elmore.nn.character_cnn import Filters, Linear
+from elmore.nn.character_cnn import Filters, Linear, pool_by_convolution
 from elmore.nn.cross_entropy import CandidateLogits, LossGradients
 from elmore.nn.native_training_library import HighwayParts, Product, Softmax, opened_training_library
 
@@ -140,6 +140,9 @@ def pool_by_table(characters: Tensor, table: Tensor, filters: Filters) -> Tensor
                 f"words have {characters.shape[1]} characters; filters {number} are {weight.shape[2]} wide"
             )
     parts = [part for pair in filters for part in pair]
+    if not all(torch.isfinite(part).all() for part in (table, *parts)):
+        # The kernel's maximum does not keep a NaN. This one shows that training has diverged.
+        return pool_by_convolution(characters, table, filters)
     pooled: Tensor = _MaxOverTime.apply(characters.contiguous(), table, *parts)  # type: ignore[no-untyped-call]
     return pooled
 
@@ -253,11 +256,16 @@ class _Highway(torch.autograd.Function):
 
 def differentiate_natively(hidden: Tensor, candidates: CandidateLogits) -> LossGradients:
     """See `cross_entropy.LossKernel`."""
-    check_tensor("hidden", hidden, (None, None, candidates.candidate_weight.shape[1]))
-    library = opened_training_library()
-    lanes = library.lanes
+    check_tensor("hidden", hidden, (None, None, None))
     groups, positions, vector_dim = hidden.shape
     classes = len(candidates.offsets)
+    check_tensor("the candidates' weights", candidates.candidate_weight, (classes, vector_dim))
+    check_tensor("the candidates' offsets", candidates.offsets, (classes,))
+    check_tensor("the targets' weights", candidates.target_weight, (groups, positions, vector_dim))
+    check_tensor("the targets' offsets", candidates.target_offsets, (groups, positions))
+    check_tensor("the targets' columns", candidates.target_columns, (groups, positions), torch.int64)
+    library = opened_training_library()
+    lanes = library.lanes
     # The product and its transpose, each in the form for multiplication.
     weights = pack(candidates.candidate_weight.t()[None], lanes).panels
     back_weights = pack(pad_to_multiple(candidates.candidate_weight, 0, 4 * lanes)[None], lanes).panels
@@ -268,10 +276,6 @@ def differentiate_natively(hidden: Tensor, candidates: CandidateLogits) -> LossG
     highest, sums = torch.empty_like(target_logits), torch.empty_like(target_logits)
     d_hidden, d_offsets = torch.empty_like(hidden), offsets.new_zeros(groups, len(offsets))
     d_weights = offsets.new_zeros(groups, *weights.shape[1:])  # (G, K / 4W, P, 4, W)
-    check_tensor("the candidates' weights", weights, (1, None, vector_dim, 4, lanes))
-    check_tensor("the candidates' offsets", offsets, (4 * lanes * weights.shape[1],))
-    check_tensor("the targets' logits", target_logits, (groups, positions))
-    check_tensor("the targets' columns", target_columns, (groups, positions), torch.int64)
     for group in range(groups):
         rows = (hidden, target_logits, target_columns, highest, sums, d_hidden, d_weights, d_offsets)
         hidden_rows, *others = (part[group].data_ptr() for part in rows)
