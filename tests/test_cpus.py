@@ -66,6 +66,12 @@ def test_cpu_quota_reads_mounted_group_of_container(system) -> None:
     assert cpu_quota(root) == 0.5
 
 
+def test_cpu_quota_ignores_group_whose_name_only_starts_like_the_mounted_one(system) -> None:
+    folder = "sys/fs/cgroup/cpu/ab"
+    limits = {f"{folder}/cpu.cfs_quota_us": "50000\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
+    assert cpu_quota(system("4:cpu:/docker/1f52ab\n", CONTAINER, **limits)) is None
+
+
 def test_cpu_quota_is_none_without_control_groups(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path) is None
 

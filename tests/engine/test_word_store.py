@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.engine import open_engine
-from elmore.engine.engine import Engine, NumpyTable
+from elmore.engine.cpu_engine import NumpyTable
+from elmore.engine.engine import Engine
 from elmore.engine.word_store import WORD_BYTES, WordStore
 from elmore.model import Model
 from elmore.text.word_ids import WordIds

@@ -170,7 +170,7 @@ void step_in_double(const Layer &layer, int64_t direction, const float *input, D
 }
 
 void compare_with_double(const Layer &layer, const Rows &rows, const LstmResult &found) {
-    const int64_t row = draw(0, rows.count() - 1), state_row = rows.state_rows == 1 ? 0 : row;
+    const int64_t row = draw_one_of(rows.count()), state_row = rows.state_rows == 1 ? 0 : row;
     const Rows own = rows.sentence(layer, row, 0, rows.lengths[row]);
     Doubles outputs, last_h, last_c;
     for (int64_t direction = 0; direction < layer.directions; ++direction) {
@@ -200,7 +200,7 @@ void compare_with_double(const Layer &layer, const Rows &rows, const LstmResult 
 }
 
 void compare_with_rows_alone(const Layer &layer, const Rows &rows, const LstmResult &together) {
-    const int64_t row = draw(0, rows.count() - 1), length = rows.lengths[row];
+    const int64_t row = draw_one_of(rows.count()), length = rows.lengths[row];
     const Rows alone = rows.sentence(layer, row, 0, length);
     const LstmResult expected{rows.steps_of(together.outputs, layer.directions, layer.vector, row, 0, length),
                               Rows::row_of(together.h, layer.directions, rows.count(), layer.vector, row),
@@ -329,7 +329,7 @@ void test_dense(int precision) {
     for (int threads : THREAD_COUNTS)
         require(same_bits(run(x.data(), rows, threads), together), name + "another number of threads");
     if (rows == 0) return;
-    const int64_t row = draw(0, rows - 1);
+    const int64_t row = draw_one_of(rows);
     const Floats own(x.begin() + row * x_stride, x.begin() + row * x_stride + filled);
     const Floats found(together.begin() + row * out_stride, together.begin() + row * out_stride + columns);
     require(same_bits(run(own.data(), 1, 2), found), name + "a row alone");
@@ -385,7 +385,7 @@ void test_characters() {
     const Floats together = run(ids, 1, ELMORE_OK);
     for (int threads : THREAD_COUNTS)
         require(same_bits(run(ids, threads, ELMORE_OK), together), "characters: another number of threads");
-    const int64_t word = draw(0, words - 1);
+    const int64_t word = draw_one_of(words);
     const std::vector<int64_t> own(ids.begin() + word * length, ids.begin() + (word + 1) * length);
     const Floats found(together.begin() + word * out_stride, together.begin() + word * out_stride + columns);
     require(same_bits(run(own, 2, ELMORE_OK), found), "characters: a word alone");

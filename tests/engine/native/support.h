@@ -28,6 +28,9 @@ inline thread_local std::mt19937 generator;
 
 inline int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(generator); }
 
+// An index below `count`: often the last, where loops end wrongly.
+inline int64_t draw_one_of(int64_t count) { return draw(0, 2) ? draw(0, count - 1) : count - 1; }
+
 inline Floats draw_floats(int64_t count, float spread) {
     std::normal_distribution<float> normal(0.0f, spread);
     Floats numbers(count);
