@@ -50,17 +50,13 @@ wheels: $(VENV)/ready  ## one with the native kernels for this platform, and one
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	ELMORE_NATIVE=0 $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
-# Scripts are not typed strictly. This check finds calls that no longer fit the package.
 SCRIPTS := benchmarks examples $(filter %/,$(wildcard experiments/*/))
-SCRIPT_TYPES := --config-file= --follow-imports=silent --ignore-missing-imports --no-error-summary \
-    --disable-error-code=arg-type --disable-error-code=misc --disable-error-code=operator \
-    --disable-error-code=var-annotated
 
 check: $(VENV)/ready  ## layout, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	for folder in $(SCRIPTS); do MYPYPATH=src:benchmarks:tests $(BIN)/mypy $(SCRIPT_TYPES) $$folder/*.py || exit 1; done
+	for folder in $(SCRIPTS); do $(BIN)/mypy --config-file mypy-scripts.ini $$folder/*.py || exit 1; done
 	$(BIN)/lint-imports
 
 format: $(VENV)/ready  ## put the layout right

@@ -28,6 +28,7 @@ SHARED = (
     "elmore_en_figures.py",
     "embed_cpu_figures.py",
     "embed_cpu_turns.py",
+    "embed_revision.py",
     "embed_gpu_figures.py",
     "embed_gpu_parts.py",
     "embed_growth_figures.py",
