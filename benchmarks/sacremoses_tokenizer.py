@@ -9,8 +9,8 @@ from functools import cache
 from sacremoses import MosesTokenizer
 
 from elmore.text.moses import Tokens
+from elmore.text.nonbreaking import has_protected, protected_pattern
 from elmore.text.normalize import INVISIBLE, normalize_with_offsets, to_visible_nfc
-from elmore.text.protected import has_protected, protected_pattern
 
 
 def tokenize_v1(text: str, *, language: str) -> Tokens:

@@ -1,4 +1,4 @@
-"""The environment for programs that a test starts: a verb or an `Embedder` would take a GPU if it saw one."""
+"""The environment for programs that a test starts: a command or an `Embedder` would take a GPU if it saw one."""
 
 import os
 

@@ -19,9 +19,9 @@ MOST_LINES, MOST_ARGUMENTS = 60, 8
 FOREIGN = ("compat/", "triton_")
 # What else may be larger, each with its reason.
 EXCEPTIONS = {
-    "corpus/prepare.py:prepare": "a public door: its options are keywords, as those of the verb are flags",
+    "corpus/prepare.py:prepare": "a public door: its options are keywords, as those of the command are flags",
     "embedding/embedder.py:Embedder.encode": "a public door: sentences, and seven keywords with defaults",
-    "tasks/compare_models.py:compare": "a public door: its options are keywords, as those of the verb are flags",
+    "tasks/compare_models.py:compare": "a public door: its options are keywords, as those of the command are flags",
     "text/sentence_reader.py:read_sentences": "a path, and eight keywords with defaults; most callers give two",
 }
 
@@ -48,7 +48,7 @@ def functions(path: Path) -> Iterator[Function]:
 
 
 def test_no_function_is_longer_than_a_screen_or_takes_more_than_eight_arguments():
-    # In cli/ a verb's options are its arguments.
+    # In cli/ a command's options are its arguments.
     files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "cli"]
     found = [one for path in files for one in functions(path)]
     long = {one.name for one in found if one.lines > MOST_LINES}

@@ -64,8 +64,8 @@ print(len(modules))
 def test_the_help_of_every_verb_does_without_torch() -> None:
     code = """
 import sys
-from elmore.cli.app import VERBS, main
-for arguments in (['--help'], ['--version'], *([verb, '--help'] for verb in VERBS)):
+from elmore.cli.app import COMMANDS, main
+for arguments in (['--help'], ['--version'], *([command, '--help'] for command in COMMANDS)):
     try:
         main(arguments)
     except SystemExit as end:

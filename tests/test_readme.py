@@ -66,7 +66,7 @@ def check_command(command: str, expected: str, *, where: str) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        # On the CPU, wherever this runs: a verb would say that it uses a GPU.
+        # On the CPU, wherever this runs: a command would say that it uses a GPU.
         env={**os.environ, "PATH": program, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         timeout=120,
     )

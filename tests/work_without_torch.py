@@ -235,9 +235,9 @@ def commands_of_scoring() -> Any:
 
 @step
 def command_completion_and_help() -> Any:
-    from elmore.cli.app import VERBS
+    from elmore.cli.app import COMMANDS
 
-    return elmore("completion", "bash"), elmore("--version"), [elmore(verb, "--help") for verb in VERBS]
+    return elmore("completion", "bash"), elmore("--version"), [elmore(command, "--help") for command in COMMANDS]
 
 
 @step

@@ -16,7 +16,7 @@ from typing import NamedTuple, get_args
 
 from elmore.files.text_files import read_lines
 from elmore.text.style import TOKENIZER_VERSION, PennStyle, TokenizerConfig
-from elmore.text.token_style import retokenize, tokenize_in_style
+from elmore.text.token_styles import retokenize, tokenize_in_style
 from elmore.text.tokenizer import Tokenizer
 
 RESULTS = Path(__file__).parent / "results" / "token_styles.json"

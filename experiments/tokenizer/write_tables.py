@@ -2,35 +2,32 @@
 
     python experiments/tokenizer/write_tables.py
 
-Character classes and lists of abbreviations of the Moses rules come from the installed sacremoses: written to
-src/elmore/text/moses_characters.py, from its line "# Tables" on, and to src/elmore/text/nonbreaking_prefixes.
-Combining marks come from Python's Unicode database: written to src/elmore/text/combining_marks.py.
+Character classes and lists of abbreviations of the Moses rules come from the installed sacremoses, and combining marks
+from Python's Unicode database. They are written to unicode_tables.py and nonbreaking_prefixes/ in src/elmore/text.
 `tests/text/test_tables.py` compares these files with their sources.
 """
 
 from pathlib import Path
-from unicodedata import category
+from unicodedata import category, unidata_version
 
 from sacremoses.tokenize import MosesTokenizer, nonbreaking_prefixes, perluniprops
 
 TEXT = Path(__file__).resolve().parents[2] / "src" / "elmore" / "text"
-CHARACTERS = TEXT / "moses_characters.py"
-MARKS = TEXT / "combining_marks.py"
+TABLES = TEXT / "unicode_tables.py"
 PREFIXES = TEXT / "nonbreaking_prefixes"
-TABLES_LINE = "# Tables\n"
 NUMBER_ONLY = "#NUMERIC_ONLY#"
 
 
 def main() -> None:
-    code = CHARACTERS.read_text(encoding="utf-8").partition(TABLES_LINE)[0]
-    CHARACTERS.write_text(code + TABLES_LINE + tables_code(), encoding="utf-8")
-    MARKS.write_text(marks_code(), encoding="utf-8")
+    if unidata_version != "14.0.0":
+        raise SystemExit(f"this Python has Unicode {unidata_version}; the tables have the marks of Unicode 14")
+    TABLES.write_text(tables_module(), encoding="utf-8")
     for language in languages():
         (PREFIXES / f"{language}.txt").write_text(prefix_file(language), encoding="utf-8")
 
 
 def character_tables() -> dict[str, str]:
-    """The classes of the rules, as `moses_characters` has them."""
+    """The classes of the rules, as `unicode_tables` has them."""
     letters, alphanumeric = set(MosesTokenizer.IsAlpha), set(MosesTokenizer.IsAlnum)
     classes = {
         "LETTERS": letters,
@@ -50,21 +47,19 @@ def ranges(characters: set[str]) -> str:
     return "".join(chr(start) + chr(end) for start, end in zip(starts, ends, strict=True))
 
 
-def tables_code() -> str:
-    return "\n".join(f"{name} = {_string_code(table, width=16)}" for name, table in character_tables().items())
+def tables_module() -> str:
+    tables = [f"{name} = {_string_code(table, width=16)}" for name, table in character_tables().items()]
+    marks = [f"{name} = {_string_code(table, width=18)}" for name, table in mark_tables().items()]
+    return "\n".join([MODULE_DOCSTRING, *tables, "".join(marks)])
 
 
-def marks_code() -> str:
-    tables = {name: _string_code(table, width=18) for name, table in mark_tables().items()}
-    return MARKS_MODULE + "".join(f"{name} = {code}" for name, code in tables.items())
+MODULE_DOCSTRING = '''\
+"""Classes of Unicode characters as constants, so that words are the same in each version of Python.
 
-
-MARKS_MODULE = '''\
-"""All code points of the categories Mn, Mc and Me in Unicode 14, as content of a character class.
-
-A constant, so that words are the same in each version of Python. Written by experiments/tokenizer/write_tables.py.
+experiments/tokenizer/write_tables.py writes this file. The classes of the Moses rules contain the first character of
+each range, and the character after its last. MARKS are all code points of the categories Mn, Mc and Me in Unicode 14,
+as content of a character class of a regular expression.
 """
-
 '''
 
 

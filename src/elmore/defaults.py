@@ -27,9 +27,6 @@ DEFAULT_PASSAGE = 256  # sentences
 # Substitutes.
 DEFAULT_TOP = 10
 
-# Reading text.
-DEFAULT_LANGUAGE = "en"
-
 # Preparing a corpus.
 DEFAULT_VOCABULARY_SIZE = 50_000
 DEFAULT_HELDOUT_SHARE = 0.005

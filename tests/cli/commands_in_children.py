@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from elmore.cli import main
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.output import Verbosity
 
 for module in ("cli.evaluate", "cli.predict", "scoring.surprisal_table", "scoring.substitutes", "tasks.compare_models"):
     import_module(f"elmore.{module}")  # once for all children

@@ -1,4 +1,4 @@
-"""The program as a whole: help, version, flags before and after the verb, and how it ends."""
+"""The program as a whole: help, version, flags before and after the command, and how it ends."""
 
 import errno
 import gzip
@@ -17,7 +17,7 @@ import torch
 
 from cpu_environment import ON_THE_CPU
 from elmore import __version__, load
-from elmore.cli.app import VERBS, program
+from elmore.cli.app import COMMANDS, program
 from elmore.engine.numpy_engine import NumpyEngine
 from elmore.progress import Progress
 
@@ -43,7 +43,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_elmore_without_arguments_prints_help(elmore) -> None:
     ended = elmore()
     assert "Usage: elmore" in ended.out + ended.err
-    assert all(verb in ended.out + ended.err for verb in VERBS)
+    assert all(command in ended.out + ended.err for command in COMMANDS)
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -61,7 +61,7 @@ def test_installed_program_and_module_print_the_same() -> None:
         )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
 def test_help_and_version_do_not_import_torch(arguments: list[str]) -> None:
     ended = python(
         "import sys, contextlib\n"
@@ -74,15 +74,15 @@ def test_help_and_version_do_not_import_torch(arguments: list[str]) -> None:
     assert ended.stdout
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_list_of_commands_has_first_line_of_each_help(verb: str) -> None:
-    assert program.get_command(None, verb).help.split("\n\n")[0] == VERBS[verb]
+@pytest.mark.parametrize("command", COMMANDS)
+def test_list_of_commands_has_first_line_of_each_help(command: str) -> None:
+    assert program.get_command(None, command).help.split("\n\n")[0] == COMMANDS[command]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_fits_a_terminal_of_80_columns(elmore, monkeypatch, verb: str) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_terminal_of_80_columns(elmore, monkeypatch, command: str) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    ended = elmore(verb, "-h")
+    ended = elmore(command, "-h")
     lines = ended.out.splitlines()
     assert max(map(len, lines)) <= 80
 
@@ -97,6 +97,16 @@ def test_help_fits_a_terminal_of_80_columns(elmore, monkeypatch, verb: str) -> N
         (["embed", "a.txt"], "--output"),
         (["embed", "a.txt", "-o", "v.h5", "--no-such-option"], "--no-such-option"),
         (["embed", "a.txt", "-o", "v.h5", "--dtype", "int3"], "int3"),
+        (["embed", "a.txt", "--ouput", "v.h5"], "No such option '--ouput'. Did you mean '--output'?\n"),
+        (["train", "ner", "--trian", "a.txt"], "No such option '--trian'. Did you mean '--train'?"),
+        (["pretrain", "corpus", "--rceipe", "small"], "No such option '--rceipe'. Did you mean '--recipe'?"),
+        (["compare", "ner", "--tst", "a.txt"], "No such option '--tst'. Did you mean '--test'?"),
+        (["train", "ner", "--lr", "3"], "Fields of the recipe have two names: --training.batch_size 64."),
+        (["train", "ner", "--training.seed"], "Option '--training.seed' requires an argument."),
+        (["train", "ner", "--training.seed", "--resume"], "Option '--training.seed' requires an argument."),
+        (["pretrain", "c", "-o", "r", "--training.batch_size"], "Option '--training.batch_size' requires an argument."),
+        (["pretrain", "c", "-o", "r", "--rows", "8"], "No such option '--rows'."),
+        (["train", "--training.seed", "3", "ner"], "Missing option '--train'."),
     ],
 )
 def test_wrong_usage_exits_with_2_and_names_the_error(elmore, arguments: list[str], said: str) -> None:
@@ -149,7 +159,7 @@ def test_list_of_commands_imports_no_command() -> None:
         "with contextlib.suppress(SystemExit): main(['--help'])\n"
         "print(sorted(name for name in sys.modules if name.startswith('elmore.')), file=sys.stderr)"
     )
-    cli = ["cli", "cli.app", "cli.standard_streams", "cli.threads", "cli.verbosity"]
+    cli = ["cli", "cli.app", "cli.output", "cli.threads"]
     loaded = [*cli, "cpus", "errors", "forks", "version"]
     assert ended.stderr.strip() == str([f"elmore.{name}" for name in loaded])
 
@@ -298,10 +308,10 @@ def test_command_is_silent_if_its_reader_ends_early(command: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
-@pytest.mark.parametrize("verb", ["embed", "perplexity", "surprisal", "substitutes", "convert"])
+@pytest.mark.parametrize("command", ["embed", "perplexity", "surprisal", "substitutes", "convert"])
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 def test_command_prints_its_device_unless_cpu(
-    elmore, fixtures: Path, tmp_path: Path, monkeypatch, verb: str, device: str
+    elmore, fixtures: Path, tmp_path: Path, monkeypatch, command: str, device: str
 ) -> None:
     model = load(fixtures / "bilm-tf-checkpoint")
     opened = []
@@ -319,8 +329,8 @@ def test_command_prints_its_device_unless_cpu(
         "embed": (text, "-o", tmp_path / "v.npz"),
         "substitutes": ("a [good] word",),
         "convert": ("-o", tmp_path / "warm", "--warm", text),
-    }.get(verb, (text,))
-    ended = elmore(verb, *arguments, "--device", "cuda:1")
+    }.get(command, (text,))
+    ended = elmore(command, *arguments, "--device", "cuda:1")
     assert ended.code == 0, ended.err
     assert opened == ([] if device == "cpu" else [device])
     printed = [line for line in ended.err.splitlines() if line.startswith("running on")]
@@ -328,9 +338,9 @@ def test_command_prints_its_device_unless_cpu(
 
 
 @pytest.mark.filterwarnings("ignore:.*of the text is <UNK>:elmore.errors.InputWarning")
-@pytest.mark.parametrize("verb", ["perplexity", "surprisal", "prepare"])
+@pytest.mark.parametrize("command", ["perplexity", "surprisal", "prepare"])
 def test_progress_counts_every_byte_of_the_input(
-    elmore, fixtures: Path, tmp_path: Path, monkeypatch, verb: str
+    elmore, fixtures: Path, tmp_path: Path, monkeypatch, command: str
 ) -> None:
     class Recorded(Progress):
         done = 0
@@ -348,6 +358,12 @@ def test_progress_counts_every_byte_of_the_input(
     monkeypatch.setattr("elmore.progress.progress_bar", bar)
     text = tmp_path / "text.txt.gz"
     text.write_bytes(gzip.compress(b"good words\n\nlanguage models\n"))
-    options = ("-o", tmp_path / "out") if verb == "prepare" else ("--model", fixtures / "bilm-tf-checkpoint")
-    assert elmore(verb, text, *options).code == 0
+    options = ("-o", tmp_path / "out") if command == "prepare" else ("--model", fixtures / "bilm-tf-checkpoint")
+    assert elmore(command, text, *options).code == 0
     assert totals == [progress.done] == [text.stat().st_size]
+
+
+def test_recipe_fields_are_accepted_anywhere(elmore, tmp_path: Path) -> None:
+    files = ["--train", tmp_path / "none.txt", "--dev", tmp_path / "none.txt", "-o", tmp_path / "run"]
+    for arguments in (["--training.seed", "x", "ner", *files], ["ner", *files, "--training.seed=x"]):
+        assert "training.seed is 'x'; it must be a whole number" in elmore("train", *arguments).err

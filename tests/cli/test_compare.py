@@ -60,4 +60,4 @@ def test_ctrl_c_saves_and_says_how_to_go_on(data, tmp_path):
         _, told = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "stopped, with 0 of 2 trainings done, and the others saved" in told
-    assert f"go on with: elmore compare ner --train {data['train']}" in told
+    assert f"to resume it: elmore compare ner --train {data['train']}" in told

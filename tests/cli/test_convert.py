@@ -149,7 +149,7 @@ def test_convert_to_token_embeddings_rejects_card_options(elmore, tmp_path: Path
     assert ended == (
         1,
         "",
-        "elmore: a file of token embeddings has no place for --language and --escape; leave them out\n",
+        "elmore: a file of token embeddings has no card; omit --language and --escape\n",
     )
 
 
@@ -184,7 +184,7 @@ def test_convert_to_token_embeddings_reads_vocabulary_file(elmore, tmp_path: Pat
     ("options", "complaint"),
     [
         (["--warm", "none.txt"], "none.txt: no such file"),
-        (["--device", "cpu"], "--device is for --warm and --format token-embeddings"),
+        (["--device", "cpu"], "--device is only for --warm and --format token-embeddings"),
         (["--warm", "empty.txt"], "empty.txt contains no sentence"),
         (["--language", "Deutsch"], "language is 'Deutsch'; it must be an ISO code"),
         (["--card", "none.toml"], "none.toml: no such file"),

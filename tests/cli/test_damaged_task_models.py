@@ -106,28 +106,28 @@ SEEN_WHEN_LOADED = [
 ]
 
 
-def errors_of(elmore, model: Path, file: Path, verbs: list[str]) -> dict[str, str]:
-    """What each verb says of a model that it cannot use."""
+def errors_of(elmore, model: Path, file: Path, commands: list[str]) -> dict[str, str]:
+    """What each command says of a model that it cannot use."""
     told = {}
-    for verb in verbs:
-        ended = elmore(verb, model, *([] if verb == "info" else [file, "--device", "cpu"]))
+    for command in commands:
+        ended = elmore(command, model, *([] if command == "info" else [file, "--device", "cpu"]))
         assert (ended.code, ended.out) == (1, "")
-        told[verb] = ended.err
+        told[command] = ended.err
     return told
 
 
 @pytest.mark.parametrize(
-    ("damage", "told", "verbs"),
+    ("damage", "told", "commands"),
     [(*case, ["evaluate", "predict", "info"]) for case in SEEN_BY_ALL]
     + [(*case, ["evaluate", "predict"]) for case in SEEN_WHEN_LOADED],
     ids=[told for _, told in SEEN_BY_ALL + SEEN_WHEN_LOADED],
 )
-def test_a_damaged_model_is_named_with_the_file_and_the_field(damage, told, verbs, names, elmore, tmp_path):
+def test_a_damaged_model_is_named_with_the_file_and_the_field(damage, told, commands, names, elmore, tmp_path):
     model, file = names
     shutil.copytree(model, tmp_path / "model")
     damage(tmp_path / "model")
-    for verb, error in errors_of(elmore, tmp_path / "model", file, verbs).items():
-        assert error.startswith(f"elmore: {tmp_path / 'model'}: {told}"), verb
+    for command, error in errors_of(elmore, tmp_path / "model", file, commands).items():
+        assert error.startswith(f"elmore: {tmp_path / 'model'}: {told}"), command
         assert error.count("\n") == 1
 
 

@@ -29,7 +29,7 @@ SAME = {"atol": 1e-6, "rtol": 0}
 
 @pytest.fixture
 def embed(elmore, tmp_path: Path, monkeypatch):
-    """`embed(TEXT, "--layers", "top")` writes the input, runs the verb and opens what it wrote."""
+    """`embed(TEXT, "--layers", "top")` writes the input, runs the command and opens what it wrote."""
     monkeypatch.chdir(tmp_path)
 
     def run(content: str | bytes, *options: object, name: str = "text.txt", output: str = "vectors.h5"):
@@ -254,15 +254,15 @@ def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path
         (["-o", "folder.h5"], "folder.h5: is a folder; name a file to write"),
         (["--layers", "some"], "--layers is 'some'; give all, top, average, a number, or several as in 0,2"),
         (["--layers", "0,7"], "layers is [0, 7]; this model has layers 0 to 2"),
-        (["--shard", "9/8"], "--shard is '9/8'; give the part and their number, as in 3/8"),
-        (["--shard", "0/8"], "--shard is '0/8'"),
+        (["--shard", "9/8"], "there is no part 9/8; parts are numbered 1/8 to 8/8"),
+        (["--shard", "0/8"], "there is no part 0/8"),
         (["--shard", "1/2", "--state", "carry"], "a carried state needs every sentence before it"),
         (["--batch-tokens", "0"], "batch_tokens is 0; it must be a whole number, at least 1"),
         (["--device", "gpu"], "the device 'gpu' cannot be used here"),
         (["--model", "no-such-model"], "no-such-model: no such file or folder, and no model of that name"),
         (["--model", "text.txt"], "text.txt: no model of a known format"),
         (["--options-file", "a.json"], "give a model's name, or both its options file and its weight file"),
-        (["--forget-sentences"], "--forget-sentences and --use-sentence-keys belong to --layout allennlp"),
+        (["--forget-sentences"], "--forget-sentences and --use-sentence-keys require --layout allennlp"),
         (["--tokenized", "--input-format", "fasta"], "--tokenized and --input-format fasta contradict each other"),
         (["--layout", "allennlp", "-o", "v.npz"], "v.npz: the layout of AllenNLP is one of HDF5 files"),
     ],
@@ -281,14 +281,17 @@ def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(elmore, text: P
     ("arguments", "complaint"),
     [
         (["none.txt"], "none.txt: no such file"),
-        (["empty"], "empty: holds no text"),
+        (["empty"], "empty: contains no text"),
         (["*.none"], "*.none: matches no file"),
-        (["a.conllu", "--tokenized"], "a.conllu: by its name it is conllu"),
-        (["treebank", "--tokenized"], "treebank/a.conllu: by its name it is conllu"),
-        (["treeb*", "--tokenized"], "treebank/a.conllu: by its name it is conllu"),
-        (["text.txt", "treebank", "--token-style", "ud"], "text.txt: is read as text, and a token style is for"),
-        (["text.txt", "--token-style", "penn"], "text.txt: is read as text, and a token style is for"),
-        (["text.txt", "--token-style", "penn", "--input-format", "fasta"], "text.txt: is read as fasta, and a token"),
+        (["a.conllu", "--tokenized"], "a.conllu: is conllu by its name"),
+        (["treebank", "--tokenized"], "treebank/a.conllu: is conllu by its name"),
+        (["treeb*", "--tokenized"], "treebank/a.conllu: is conllu by its name"),
+        (["text.txt", "treebank", "--token-style", "ud"], "text.txt: is read as text, and token_style"),
+        (["text.txt", "--token-style", "penn"], "text.txt: is read as text, and token_style"),
+        (
+            ["text.txt", "--token-style", "penn", "--input-format", "fasta"],
+            "text.txt: is read as fasta, and token_style",
+        ),
     ],
 )
 def test_embed_rejects_wrong_input_before_it_loads_a_model(
@@ -325,7 +328,7 @@ class TestStopped:
 
     @pytest.fixture
     def stopped(self, elmore, tmp_path: Path, monkeypatch):
-        """Runs the verb and presses Ctrl-C when it has read `after` sentences."""
+        """Runs the command and presses Ctrl-C when it has read `after` sentences."""
         monkeypatch.chdir(tmp_path)
         Path("big.txt").write_text("".join(f"Sentence {n} has its words .\n" for n in range(400)))
 
@@ -363,7 +366,7 @@ class TestStopped:
 
     def test_what_cannot_be_gone_on_with_is_not_kept(self, stopped) -> None:
         ended = stopped("--state", "carry", "--batch-size", "2", after=350)
-        said = "the state is carried from sentence to sentence: an interrupted job starts over\n"
+        said = "with --state carry an interrupted job cannot be resumed\n"
         assert ended.err == f"{said}stopped; nothing was saved\n"
         assert not Path("v.npz.partial").exists()
 

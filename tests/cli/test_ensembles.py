@@ -26,7 +26,7 @@ def test_an_ensemble_is_trained_scored_asked_and_told_of(elmore, tmp_path):
         assert json.loads(elmore("evaluate", *models, file, "--json", "--device", "cpu").out)["value"] == expected
         told = elmore("predict", *models, tmp_path / "text.txt", "--json", "--device", "cpu").out
         assert json.loads(told)["text"] == "Mary met John."
-    assert "2 that decide together" in elmore("info", run).out
+    assert "2 models, shown is the first" in elmore("info", run).out
     assert json.loads(elmore("info", run, "--json").out)["members"] == 2
     ended = elmore("evaluate", run / "seed-4", run / "seed-5")
-    assert (ended.code, "there is no FILE to score on" in ended.err) == (1, True)
+    assert (ended.code, "FILE is missing" in ended.err) == (1, True)

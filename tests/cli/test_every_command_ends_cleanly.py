@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elmore.cli.app import VERBS
+from elmore.cli.app import COMMANDS
 from elmore.corpus.corpus import Corpus
 from small_comparison import OPTIONS, small_compare
 from small_comparison import write_data as write_names
@@ -93,7 +93,7 @@ def results(commands: dict[str, list[str]]) -> dict[str, Results]:
 
 
 def test_the_commands_of_these_tests_are_all_that_print(commands: dict[str, list[str]]) -> None:
-    assert {arguments[0] for arguments in commands.values()} >= VERBS.keys() - SILENT
+    assert {arguments[0] for arguments in commands.values()} >= COMMANDS.keys() - SILENT
 
 
 def test_every_command_prints_in_any_locale(commands: dict[str, list[str]]) -> None:

@@ -26,7 +26,7 @@ def test_info_prints_sizes_layers_checksum_and_tokenizer(elmore) -> None:
     assert told["layers"] == "3: the words alone, and 2 LSTM layers"
     assert told["size"] == "32 (two directions of 16)"
     assert told["LSTM"] == "48 cells clipped at 3, projected to 16 clipped at 3, with skip connections"
-    assert told["reads"] == "bytes, up to 48 a word; filters (number x width) 8 x 1, 16 x 2, 24 x 3; 1 highway"
+    assert told["input"] == "bytes, up to 48 a word; filters (number x width) 8 x 1, 16 x 2, 24 x 3; 1 highway"
     assert told["tokenizer"] == "moses version 2, en"
     assert told["start"] == "zeros"
     assert told["sha256"] == load("tiny-random").fingerprint()
@@ -55,10 +55,10 @@ def test_info_json_has_every_field_of_config_and_card(elmore) -> None:
         ("bilm-tf", ["format hdf5", "without skip connections"]),
         ("nlpl/nlpl_like.zip", ["format hdf5"]),
         ("seqvec", ["format hdf5"]),
-        ("bilm-tf-checkpoint", ["format tensorflow", "softmax kept"]),
-        ("allennlp/simple_tagger_best.th", ["format allennlp", "mixes 1, learnt for a task"]),
+        ("bilm-tf-checkpoint", ["format tensorflow", "softmax stored"]),
+        ("allennlp/simple_tagger_best.th", ["format allennlp", "mixes 1, learned for a task"]),
         ("elmoformanylangs/elmo_word_char", ["format elmoformanylangs", "a table of 12 words and codepoints"]),
-        ("elmoformanylangs/elmo_word_only", ["reads a table of 12 words"]),
+        ("elmoformanylangs/elmo_word_only", ["input a table of 12 words"]),
         ("variants/no_projections", ["cells, without skip connections", "0 highways"]),
         ("variants/one_layer", ["2: the words alone, and 1 LSTM layer"]),
         ("variants/unidirectional", ["vector size 8 (forward only)"]),

@@ -138,7 +138,7 @@ def test_a_file_without_text_among_documents_is_named(predicted, tmp_path):
     for file, text in zip(files, (" \n", "John slept."), strict=True):
         file.write_text(text)
     ended = predicted("coref", "", *files, "--json")
-    assert ended.err == f"elmore: warning: {files[0]}: holds no text, and is left out\n"
+    assert ended.err == f"elmore: warning: {files[0]}: contains no text, and is skipped\n"
     assert [json.loads(line)["name"] for line in ended.out.splitlines()] == [str(files[1])]
 
 
@@ -146,8 +146,8 @@ def test_a_file_without_text_among_documents_is_named(predicted, tmp_path):
 def test_wrapped_lines_are_named_and_what_is_advised_about_them_can_be_done(predicted, tmp_path):
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     ended = predicted("coref", "\n".join(lines))
-    told = "its lines look hard-wrapped, so they are read as one paragraph up to a blank line; if that is wrong, "
-    told += "write each paragraph in one line, with a blank line behind it\n"
+    told = "its lines look hard-wrapped, so a blank line ends each paragraph; if this is wrong, "
+    told += "write each paragraph on one line, with a blank line after it\n"
     assert ended.err == f"elmore: warning: standard input: {told}"
     files = [tmp_path / f"{number}.txt" for number in range(2)]
     for file in files:
@@ -193,7 +193,7 @@ def test_labels_come_with_places_in_the_text_as_it_was_given(predicted):
 @pytest.mark.parametrize("task", TASKS)
 def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
     ended = predicted(task, "\n \n")
-    assert (ended.code, ended.out, ended.err) == (0, "", "there was no text to label\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "the input contains no text\n")
     assert predicted(task, "", "--quiet").err == ""
 
 
@@ -278,7 +278,7 @@ def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(el
     assert (ended.code, ended.err) == (0, "")
     assert set(json.loads(ended.out)) == {"0-0", "0-1", "1-0", "1-1"}
     for option, told in (
-        ("--json", "--json and --official were both given"),
+        ("--json", "--json and --official contradict each other"),
         ("--errors=replace", "--errors is for raw"),
     ):
         ended = elmore("predict", models["squad"], models["squad"].parent / "squad.json", "--official", option)
@@ -295,7 +295,7 @@ def test_columns_are_not_read_as_if_they_were_words(task, elmore, models, tmp_pa
     file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
     ended = elmore("predict", models[task], file, "--device", "cpu")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == f"elmore: {file}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official\n"
+    assert ended.err == f"elmore: {file}: is CoNLL-2012, not raw text; srl and coref read it with --official\n"
     ended = elmore("predict", models[task], file, "--device", "cpu", "--official")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out

@@ -57,7 +57,7 @@ def test_prepare_prints_written_and_skipped_files(text, tmp_path):
     assert lines[0] == f"wrote {tmp_path / 'out'}: 8 distinct words, a vocabulary of 9 words"
     assert f"train: 2 documents, 2 sentences, {parts['train']['tokens']} tokens, 0.00% of them <UNK>" in lines[1]
     assert "heldout: 1 document, 1 sentence," in lines[2]
-    assert lines[3] == "  left out: 1 boundary word: <S> and </S> in the text would be read as boundaries of sentences"
+    assert lines[3] == "  omitted: 1 boundary word: <S> and </S> in the text would be read as boundaries of sentences"
 
 
 def test_prepare_quiet_prints_nothing(text, tmp_path):
@@ -105,7 +105,7 @@ def test_prepare_reads_vocabulary_of_hdf5_folder(text, tmp_path):
         ("elmore-fr", "elmore-fr: no such file or folder, and no model of that name .*did you mean elmore-en"),
         (
             "original",
-            "original: has no vocabulary.txt; name a file with a word a line, or a model .*, such as elmore-en$",
+            "original: has no vocabulary.txt; name a file with one word per line, or a model .*, such as elmore-en$",
         ),
         ("efml-de", "efml-de: has no vocabulary.txt"),
         (

@@ -117,7 +117,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
     assert process.returncode == 130
     last = max(losses(folder))
     assert told.splitlines()[-1] == (
-        f"stopped after step {last:,}, and saved; go on with: elmore pretrain {corpus.path} --resume {folder}"
+        f"stopped after step {last:,}, and saved; to resume it: elmore pretrain {corpus.path} --resume {folder}"
     )
     assert (folder / "checkpoints" / f"step-{last:08d}").is_dir()
     assert "Traceback" not in told
@@ -131,7 +131,7 @@ def test_a_full_disk_ends_it_with_a_clear_error_and_a_usable_checkpoint(corpus, 
     *_, remedy, error = told.splitlines()
     assert error.startswith(f"elmore: {tmp_path / 'run' / 'checkpoints' / 'step-'}")
     assert "cannot be written: File too large" in error
-    assert remedy.endswith(f"go on with: elmore pretrain {corpus.path} --resume {tmp_path / 'run'}")
+    assert remedy.endswith(f": elmore pretrain {corpus.path} --resume {tmp_path / 'run'}")
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000000"]
     assert "Traceback" not in told
 
@@ -202,7 +202,7 @@ def test_a_model_that_reads_one_way_is_asked_for_by_a_field_and_used_like_any(
         line.split(maxsplit=1) for line in elmore("perplexity", "-m", model, corpus.path / "heldout").out.splitlines()
     )
     assert told[direction] == told["mean"]
-    assert told[other] == "none: the model reads one way"
+    assert told[other] == "none: the model has one direction"
     (tmp_path / "text").write_text("the old cat sees a big dog\n")
     rows = list(
         csv.DictReader(elmore("surprisal", "-m", model, tmp_path / "text").out.splitlines(), dialect="excel-tab")
@@ -249,16 +249,17 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
         (["-o", "{finished}", "--resume", "{finished}"], "give either -o RUN"),
         (["-o", "{finished}"], "holds a run already; go on with it by --resume"),
         (["--resume", "{new}"], "no run to go on with; start one with -o"),
-        (["--resume", "{finished}", "--recipe", "tiny"], "a run that goes on keeps its recipe"),
+        (["--resume", "{finished}", "--recipe", "tiny"], "a resumed run has its recipe"),
         (
             ["--resume", "{finished}", "--training.batch_size", "8"],
             "training.batch_size cannot be changed in a run that goes on",
         ),
         (["--resume", "{finished}", "--seed", "8"], "training.seed cannot be changed in a run that goes on"),
-        (["-o", "{new}", "--init", "{finished}/model", "--model.cell_dim", "4"], "the shape comes with the model"),
+        (
+            ["-o", "{new}", "--init", "{finished}/model", "--model.cell_dim", "4"],
+            "the model of --init determines the shape",
+        ),
         (["-o", "{new}", "--init", "nowhere"], "nowhere"),
-        (["-o", "{new}", "--rows", "8"], "'--rows' is no option of pretrain"),
-        (["-o", "{new}", "--training.batch_size"], "--training.batch_size needs a value"),
         (["-o", "{new}", "--training.row", "8"], "unknown field training.row"),
         (["-o", "{new}", "--recipe", "huge"], "recipes that come with Elmore: "),
         (["-o", "{new}", "--device", "abacus"], "the device 'abacus' cannot be used here"),

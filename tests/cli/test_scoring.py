@@ -51,7 +51,7 @@ class TestPerplexity:
         assert result.stdout.splitlines()[:3] == [
             "tokens    139 (words and the ends of sentences), in 5 sentences",
             "<UNK>     34.53%",
-            "state     carried on in 64 rows that take 256 sentences at a time",
+            "state     carried in 64 rows with 256 consecutive sentences",
         ]
         assert [line.split()[0] for line in result.stdout.splitlines()[3:]] == ["forward", "backward", "mean"]
 
@@ -85,19 +85,21 @@ class TestPerplexity:
         )
         assert whole == folder == globbed
 
-    @pytest.mark.parametrize("verb", ["perplexity", "surprisal"])
-    def test_scoring_warns_about_skipped_files(self, model: Path, data: Path, tmp_path: Path, verb: str) -> None:
+    @pytest.mark.parametrize("command", ["perplexity", "surprisal"])
+    def test_scoring_warns_about_skipped_files(self, model: Path, data: Path, tmp_path: Path, command: str) -> None:
         (tmp_path / "a.txt").write_text(data.read_text())
         (tmp_path / "cover.png").touch()
         with pytest.warns(InputWarning, match="some of the input is skipped: 1 skipped file"):
-            run(verb, "--model", model, tmp_path, "--tokenized")
+            run(command, "--model", model, tmp_path, "--tokenized")
 
-    @pytest.mark.parametrize("verb", ["perplexity", "surprisal"])
-    def test_scoring_rejects_tokenized_for_a_folder_of_treebanks(self, tmp_path: Path, monkeypatch, verb: str) -> None:
+    @pytest.mark.parametrize("command", ["perplexity", "surprisal"])
+    def test_scoring_rejects_tokenized_for_a_folder_of_treebanks(
+        self, tmp_path: Path, monkeypatch, command: str
+    ) -> None:
         monkeypatch.setattr("elmore.model.load", lambda *_, **__: pytest.fail("loaded a model"))
         (tmp_path / "a.conllu").touch()
-        result = run(verb, tmp_path, "--tokenized")
-        assert "a.conllu: by its name it is conllu" in str(result.exception)
+        result = run(command, tmp_path, "--tokenized")
+        assert "a.conllu: is conllu by its name" in str(result.exception)
 
     def test_perplexity_of_the_working_folder_reads_its_texts(
         self, model: Path, data: Path, tmp_path: Path, monkeypatch
@@ -235,7 +237,7 @@ class TestSurprisal:
 
     def test_surprisal_rejects_token_style_for_text(self, data: Path) -> None:
         result = run("surprisal", data, "--token-style", "penn")
-        assert f"{data}: is read as text, and a token style is for text that comes as tokens" in str(result.exception)
+        assert f"{data}: is read as text, and token_style='penn' is for tokenized input" in str(result.exception)
 
     def test_surprisal_splits_and_tokenizes_raw_text(self, model: Path, tmp_path: Path) -> None:
         (tmp_path / "text.txt").write_text("The model is good. It predicts words.\n")
@@ -280,4 +282,4 @@ class TestSubstitutes:
         with pytest.warns(InputWarning, match="look Penn-style"):
             run(*command, "models do n't [see] -LRB- this -RRB-")
         refused = run("substitutes", "--model", model, "models [see]", "--token-style", "penn")
-        assert "say --tokenized" in str(refused.exception)
+        assert "add --tokenized" in str(refused.exception)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from elmore.cli.options import TextOptions
 from elmore.cli.perplexity import _sources as find_sources
-from elmore.cli.text_options import TextChoice
 from elmore.corpus.prepare import prepare
 from elmore.errors import InputError
 
@@ -14,7 +14,7 @@ from elmore.errors import InputError
 def _sources(texts: list[str]) -> list[str]:
     """The files that `elmore perplexity` reads, without options for the text."""
     fields = dict.fromkeys(("input_format", "paragraphs", "language", "tokenizer"))
-    choice = TextChoice(**fields, tokenized=False, no_split=False, errors="strict", token_style="moses")
+    choice = TextOptions(**fields, tokenized=False, no_split=False, errors="strict", token_style="moses")
     return find_sources(texts, choice)
 
 

@@ -1,4 +1,4 @@
-"""What a verb and its function in Python share has one name and one default; what verbs share is one option."""
+"""What a command and its function in Python share has one name and one default; what commands share is one option."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ import click
 import pytest
 
 from elmore import embed_file, perplexity, prepare, pretrain, substitutes, surprisal
-from elmore.cli.app import VERBS, program
+from elmore.cli.app import COMMANDS, program
 from elmore.embedding.options import InferenceOptions
 from elmore.pretraining.settings import PretrainingSettings
 from elmore.tasks.core.registry import TASKS
@@ -21,7 +21,7 @@ FUNCTIONS = {
     "prepare": (prepare,),
     "pretrain": (pretrain,),
 }
-# What a verb asks in another way than Python.
+# What a command asks in another way than Python.
 ASKED_OTHERWISE = {
     ("embed", "state"),  # left open, because --layout allennlp implies another; the help shows Python's default
     ("embed", "device"),  # None, which the help shows as auto
@@ -45,26 +45,26 @@ DIFFERENT = {
     "--seeds": "of the members of an ensemble, or of each variant that is compared",
     "--elmo": "the biLM to train with, or where that of a trained model lies",
     "--layers": "of vectors, or variants to compare",
-    "--state": "the same choices; what carrying means is the verb's",
+    "--state": "the same choices; what carrying means is the command's",
 }
 
 
-def options(verb: str) -> dict[str, click.Parameter]:
-    return {one.name: one for one in program.get_command(None, verb).params}
+def options(command: str) -> dict[str, click.Parameter]:
+    return {one.name: one for one in program.get_command(None, command).params}
 
 
-@pytest.mark.parametrize("verb", FUNCTIONS)
-def test_command_has_the_defaults_of_its_function(verb):
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_command_has_the_defaults_of_its_function(command):
     shared = 0
-    for function in FUNCTIONS[verb]:
+    for function in FUNCTIONS[command]:
         for name, parameter in inspect.signature(function).parameters.items():
-            option = options(verb).get(name)
-            if option is None or (verb, name) in ASKED_OTHERWISE or parameter.default is inspect.Parameter.empty:
+            option = options(command).get(name)
+            if option is None or (command, name) in ASKED_OTHERWISE or parameter.default is inspect.Parameter.empty:
                 continue
             shared += 1
             given = option.get_default(click.Context(program))
             # Where there is none, click says so in its own way, which differs from version to version.
-            assert (given if isinstance(given, str | float | int) else None) == parameter.default, (verb, name)
+            assert (given if isinstance(given, str | float | int) else None) == parameter.default, (command, name)
     assert shared >= 2
 
 
@@ -76,8 +76,8 @@ def test_help_of_pretrain_shows_settings_of_a_new_run():
 
 def test_commands_share_their_options():
     declared = defaultdict(set)
-    for verb in VERBS:
-        for option in options(verb).values():
+    for command in COMMANDS:
+        for option in options(command).values():
             for name in option.opts:
                 if name.startswith("--"):
                     choices = tuple(getattr(option.type, "choices", ()))
@@ -87,9 +87,9 @@ def test_commands_share_their_options():
     assert len({tuple(choices) for _, choices, _ in declared["--state"]}) == 1
 
 
-@pytest.mark.parametrize("verb", ["train", "compare"])
-def test_help_names_every_task(verb: str) -> None:
-    command = program.get_command(click.Context(program), verb)
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_help_names_every_task(command: str) -> None:
+    command = program.get_command(click.Context(program), command)
     assert command is not None
     (task,) = (parameter for parameter in command.params if parameter.name == "task")
     assert sorted(re.findall("[a-z]+", task.help.replace(" or ", ", "))) == sorted(TASKS)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cpu_environment import ON_THE_CPU
-from elmore.cli.app import VERBS, program
+from elmore.cli.app import COMMANDS, program
 from elmore.cli.threads import COUNT, WAITING
 
 # GNU's OpenMP, which torch has on Linux, prints its settings.
@@ -85,8 +85,10 @@ def test_python_package_leaves_variables_of_openmp_alone() -> None:
 
 
 def test_long_commands_have_threads_option() -> None:
-    names = {name for name in VERBS if any("--threads" in one.opts for one in program.get_command(None, name).params)}
-    assert set(VERBS) - names == HAVE_NO_THREADS
+    names = {
+        name for name in COMMANDS if any("--threads" in one.opts for one in program.get_command(None, name).params)
+    }
+    assert set(COMMANDS) - names == HAVE_NO_THREADS
 
 
 @pytest.mark.parametrize("value", ["0", "many"])

@@ -165,7 +165,7 @@ def test_word_vector_of_several_words_is_their_mean(tiny: Embedder) -> None:
 
 @pytest.mark.parametrize("sentence", ["no mark", "[two] [marks]", "empty []", "a [ ] bow", ["no", "mark"]])
 def test_word_vector_rejects_sentences_without_one_bracketed_word(tiny: Embedder, sentence: str | list[str]) -> None:
-    with pytest.raises(InputError, match=r"exactly one place|hold no word"):
+    with pytest.raises(InputError, match=r"exactly one position|hold no word"):
         tiny.word_vector(sentence)
 
 

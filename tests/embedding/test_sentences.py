@@ -11,7 +11,7 @@ from elmore.embedding.sentences import pool_tokens, tokenize_sentence
 from elmore.errors import InputError, InputWarning
 
 PENN = ["I", "ca", "n't", "-LRB-", "really", "-RRB-", "and\\/or"]
-# The words of the model, and the words of each token (see `elmore.text.token_style`).
+# The words of the model, and the words of each token (see `elmore.text.token_styles`).
 WORDS = ["I", "can", "'t", "(", "really", ")", "and", "/", "or"]
 GROUPS = [[0], [1], [1, 2], [3], [4], [5], [6, 7, 8]]
 
@@ -107,7 +107,7 @@ def test_embed_file_of_penn_tokens_stores_the_tokens(tmp_path: Path, tiny: Embed
         assert vectors.words(0) == PENN
         np.testing.assert_allclose(vectors[0], tiny.encode([PENN], token_style="penn")[0], atol=1e-6)
         assert vectors.meta["job"]["token_style"] == "penn"
-    with pytest.raises(InputError, match=r"text\.txt: is read as text, and a token style is for .* tokens"):
+    with pytest.raises(InputError, match=r"text\.txt: is read as text, and token_style='penn' is for tokenized"):
         embed_file(source, target, model=tiny, token_style="penn")
 
 

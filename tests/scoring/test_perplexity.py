@@ -215,11 +215,11 @@ def test_perplexity_loads_a_named_model_or_the_default(toy: Model, monkeypatch: 
 
 def test_perplexity_warns_once_for_each_predictor(toy: Model) -> None:
     predictor, untokenised = Predictor(toy), [["the", "cat,", "the", "mat,", "a", "bow", "and", "arrow", "."]]
-    with pytest.warns(InputWarning, match="the input looks untokenised"):
+    with pytest.warns(InputWarning, match="the input looks untokenized"):
         perplexity(untokenised, model=predictor)
     with warnings.catch_warnings(record=True) as told:
         perplexity(untokenised, model=predictor)
-    assert not any("untokenised" in str(warning.message) for warning in told)
+    assert not any("untokenized" in str(warning.message) for warning in told)
 
 
 @much_unknown

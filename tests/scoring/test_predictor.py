@@ -286,7 +286,7 @@ def test_word_is_read_by_its_characters_and_predicted_as_unknown(toy: Model) -> 
 def test_words_of_gives_useful_advice_about_wrapped_lines(toy: Model) -> None:
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     with pytest.warns(
-        InputWarning, match="look hard-wrapped.*; if that is wrong, write each paragraph in one line, wi"
+        InputWarning, match="look hard-wrapped.*; if this is wrong, write each paragraph on one line, wi"
     ):
         assert len(list(Predictor(toy).words_of("\n".join(lines)))) == 1
     assert len(list(Predictor(toy).words_of("\n\n".join(lines)))) == 5

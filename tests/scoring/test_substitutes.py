@@ -89,7 +89,7 @@ def test_substitutes_accepts_brackets_at_either_end(toy: Model, sentence: str | 
 
 @pytest.mark.parametrize("sentence", ["no brackets", "[two] of [them]", ["[", "]"], ["[a]", "[b]"], ""])
 def test_substitutes_requires_exactly_one_bracketed_position(toy: Model, sentence: str | list[str]) -> None:
-    with pytest.raises(InputError, match="exactly one place in"):
+    with pytest.raises(InputError, match="exactly one position with"):
         substitutes(sentence, model=toy)
 
 

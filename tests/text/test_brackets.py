@@ -32,5 +32,5 @@ def test_the_words_and_those_in_brackets(sentence, words, bracketed):
 
 @pytest.mark.parametrize("sentence", ["none", "[two] [places]", "[open", ["[a]", "[b]"], ["[", "]"], ""])
 def test_anything_but_one_place_is_refused(sentence):
-    with pytest.raises(InputError, match="exactly one place in \\[brackets\\]"):
+    with pytest.raises(InputError, match="exactly one position with \\[brackets\\]"):
         parse_brackets(sentence, Tokenizer(TokenizerConfig()))

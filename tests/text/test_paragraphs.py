@@ -82,7 +82,7 @@ CONTENTS = [f"CHAPTER {number}. Of Whales and Ships" for number in range(1, 301)
 
 def test_a_book_is_known_behind_a_long_table_of_contents():
     book = [*CONTENTS, "", *[*textwrap.wrap(PROSE, 70), ""] * 60]
-    with pytest.warns(InputWarning, match="its lines look hard-wrapped, so they are read as one"):
+    with pytest.warns(InputWarning, match="its lines look hard-wrapped, so a blank line ends each paragraph"):
         assert resolved(book)[0] == "blank-line"
 
 

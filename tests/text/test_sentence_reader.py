@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError, NotFound
+from elmore.files.input_files import format_of
 from elmore.text import tokenizer
-from elmore.text.column_files import column_sentences
-from elmore.text.input_format import format_of
+from elmore.text.conll import column_sentences
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.sentence_reader import ResumePoint, read_sentences
 from elmore.text.style import TokenizerConfig
@@ -89,9 +89,9 @@ def test_treebanks_give_their_syntactic_words(file):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (tree("a") + "EU NNP B-NP B-ORG\n", r"x\.conllu, line 2: CoNLL-U has 10 columns with tabs .* here are 1"),
-        (tree("a", "b") + tree("c"), r"x\.conllu, line 3: word 3 is due here, and its number is '1'"),
-        ("x" + tree("a"), r"x\.conllu, line 1: word 1 is due here, and its number is 'x1'"),
+        (tree("a") + "EU NNP B-NP B-ORG\n", r"x\.conllu, line 2: has 1 columns; CoNLL-U requires 10"),
+        (tree("a", "b") + tree("c"), r"x\.conllu, line 3: the word has number '1'; it must be 3"),
+        ("x" + tree("a"), r"x\.conllu, line 1: the word has number 'x1'; it must be 1"),
         (tree("a", ""), r"x\.conllu, line 2: the word \(second column\) is missing"),
     ],
 )
@@ -114,11 +114,11 @@ def test_proteins_are_read_residue_by_residue(file):
     ("content", "complaint"),
     [
         ("MKV\n>a\n", r"p\.faa, line 1: a sequence without a header"),
-        (">a\nMK\nM-V\n", r"p\.faa, line 3: '-' is no amino acid"),
-        (">a\n1 MK\n", r"p\.faa, line 2: '1' is no amino acid"),
-        (">a\nMß\n", r"p\.faa, line 2: 'ß' is no amino acid"),
-        (">a\nM*K\n", r"p\.faa, line 2: '\*' is no amino acid"),
-        (">a\nM*\nK\n", r"p\.faa, line 3: the sequence goes on after \*"),
+        (">a\nMK\nM-V\n", r"p\.faa, line 3: '-' is not an amino acid"),
+        (">a\n1 MK\n", r"p\.faa, line 2: '1' is not an amino acid"),
+        (">a\nMß\n", r"p\.faa, line 2: 'ß' is not an amino acid"),
+        (">a\nM*K\n", r"p\.faa, line 2: '\*' is not an amino acid"),
+        (">a\nM*\nK\n", r"p\.faa, line 3: the sequence continues after \*"),
     ],
 )
 def test_a_malformed_protein_is_named_with_its_line(file, content, complaint):
@@ -167,7 +167,7 @@ def test_wrong_arguments_are_said_before_anything_is_read(tmp_path):
     for shard in ((0, 3), (4, 3), (1, 0)):
         with pytest.raises(InputError, match=f"no part {shard[0]}/{shard[1]}"):
             read_sentences(tmp_path / "x", style=MOSES, shard=shard)
-    with pytest.raises(InputError, match="text, tokenized, conllu, conll or fasta, and is 'xml'"):
+    with pytest.raises(InputError, match="the format is 'xml'; it must be text, tokenized, conllu, conll or fasta"):
         read_sentences(tmp_path / "x", style=MOSES, format="xml")
     with pytest.raises(NotFound, match="x: no such file"):
         next(read_sentences(tmp_path / "x", style=MOSES))
@@ -239,7 +239,7 @@ def test_a_sentence_that_is_a_number_does_not_turn_the_columns_round(file):
 
 def test_words_that_are_numbered_no_longer_are_an_error(file):
     content = "1\tEr\n2\tgeht\n\n" * 100 + "Ja\t_\n"
-    with pytest.raises(InputError, match=r"a\.conll, line 301: column 1 numbers the words of the sentences before"):
+    with pytest.raises(InputError, match=r"a\.conll, line 301: column 1 does not number the words of this sentence"):
         sentences(file(content, "a.conll"))
 
 
@@ -262,7 +262,7 @@ def test_where_the_third_column_counts_the_fourth_has_the_word(file):
 
 def test_a_line_without_its_word_is_refused():
     lines = enumerate(["1\tGo\tVB", "2\t\tRP"], start=1)
-    with pytest.raises(InputError, match="x, line 2: the word is in column 2, and is empty"):
+    with pytest.raises(InputError, match=r"x, line 2: the word \(column 2\) is missing"):
         next(column_sentences(lines, name="x"))
 
 
@@ -284,7 +284,7 @@ def test_hard_wrapped_paragraphs_are_put_together_and_sentences_know_their_line(
     assert [" ".join(sentence.words) for sentence in found] == ["It was a long day .", "They went home .", "The end ."]
     assert [sentence.line for sentence in found] == [1, 2, 5]
     assert len(sentences(path, paragraphs="line")) == 6
-    with pytest.raises(InputError, match="without splitting every line is a sentence"):
+    with pytest.raises(InputError, match="without splitting each line is a sentence"):
         sentences(path, paragraphs="blank-line", split=False)
 
 

@@ -8,9 +8,9 @@ from unicodedata import unidata_version
 import pytest
 from sacremoses.corpus import NonbreakingPrefixes
 
-from elmore.text import combining_marks, moses_characters
-from elmore.text.abbreviations import abbreviations, nonbreaking_prefixes
-from elmore.text.moses_characters import CharacterClasses
+from elmore.text import unicode_tables
+from elmore.text.moses_rules import CharacterClasses
+from elmore.text.nonbreaking import abbreviations, nonbreaking_prefixes
 
 SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "tokenizer" / "write_tables.py"
 
@@ -26,13 +26,13 @@ def writer() -> ModuleType:
 def test_character_classes_equal_sacremoses(writer: ModuleType) -> None:
     tables = writer.character_tables()
     assert len(tables) == 8
-    assert {name: getattr(moses_characters, name) for name in tables} == tables
+    assert {name: getattr(unicode_tables, name) for name in tables} == tables
 
 
 @pytest.mark.skipif(unidata_version != "14.0.0", reason="the table has the marks of Unicode 14")
 def test_combining_marks_equal_unicode_14(writer: ModuleType) -> None:
     tables = writer.mark_tables()
-    assert {name: getattr(combining_marks, name) for name in tables} == tables
+    assert {name: getattr(unicode_tables, name) for name in tables} == tables
 
 
 def test_nonbreaking_prefixes_equal_sacremoses_in_each_language(writer: ModuleType) -> None:
@@ -63,7 +63,7 @@ def test_abbreviations_contain_english_list_except_common_words() -> None:
 
 def test_to_ascii_gives_class_of_each_character() -> None:
     assert CharacterClasses().to_ascii("“Ça coûte 3½ €” Ⅷ٣\u00a0中") == "|Aa coAte 3| || \x030 |"
-    assert CharacterClasses(moses_characters.HAN).to_ascii("中㊀a") == "A\x03a"
+    assert CharacterClasses(unicode_tables.HAN).to_ascii("中㊀a") == "A\x03a"
     assert CharacterClasses(symbols="中丮").to_ascii("中é") == "|A"
 
 

@@ -4,15 +4,16 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 from elmore.text.style import TokenizerConfig
-from elmore.text.tokenizer import Tokenizer, split_on_spaces
+from elmore.text.tokenizer import Tokenizer, is_unsegmented, split_on_spaces
 
 # Marks and words that the Moses rules look for, in addition to any text.
 PIECES = [
@@ -173,3 +174,32 @@ def test_tokenize_does_not_import_sacremoses():
         "sys.exit(bool({'sacremoses', 'joblib', 'regex', 'tqdm', 'numpy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["我们去北京。", "日本語のテキストです。", "ภาษาไทย", "ຂ້ອຍມາ", "မြန်မာစာ", "ភាសាខ្មែរ"])
+def test_is_unsegmented_is_true_without_spaces_between_words(text):
+    assert is_unsegmented(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "한글은 좋다.", "हिन्दी", "عربي", "The city of 北京 (Peking)", "ελληνικά"]
+)
+def test_is_unsegmented_is_false_with_spaces_between_words(text):
+    assert not is_unsegmented(text)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_tokenize_warns_once_about_unsegmented_text(version):
+    tokenizer = Tokenizer(TokenizerConfig(tokenizer_version=version))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            tokenizer.tokenize("我们去北京。")
+            tokenizer.tokenize("We go.")
+    assert [warning.category for warning in shown] == [InputWarning]
+    assert "--tokenized, or lists of words" in str(shown[0].message)
+
+
+def test_tokenize_of_words_does_not_warn():
+    for name in ("whitespace", "characters"):
+        Tokenizer(TokenizerConfig(tokenizer=name)).tokenize("我们 去 北京 。")

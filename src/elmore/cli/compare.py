@@ -1,4 +1,4 @@
-"""`elmore compare`: what ELMo is worth to a task, by the paper's tables."""
+"""`elmore compare`: task models with and without ELMo, in the variants of the paper's tables."""
 
 import shlex
 import sys
@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from elmore.cli.command import COMPUTING, FILE, OUTPUT, option, threads_option, verb
-from elmore.cli.model_options import chosen_device, device_option
-from elmore.cli.task_options import (
+from elmore.cli.command import COMPUTING, FILE, OUTPUT, command, option, threads_option
+from elmore.cli.options import chosen_device, device_option
+from elmore.cli.output import Verbosity
+from elmore.cli.training_options import (
     DATA,
     bilm_option,
     cache_option,
@@ -18,14 +19,12 @@ from elmore.cli.task_options import (
     task_recipe_option,
     train_option,
 )
-from elmore.cli.training_options import recipe_changes
-from elmore.cli.verbosity import Verbosity
 
 VARIANTS = "Variants"
 
 
 class ListOf(click.ParamType[list[Any]]):
-    """Values with commas between them."""
+    """Values separated by commas."""
 
     def __init__(self, kind: type, name: str) -> None:
         self._kind, self.name = kind, name
@@ -37,8 +36,7 @@ class ListOf(click.ParamType[list[Any]]):
             self.fail(f"{value!r} is not a list such as 0.001,1", param, ctx)
 
 
-# Fields of a recipe may follow, as --training.epochs 30; the verb checks them itself.
-@verb(allow_extra_args=True, ignore_unknown_options=True)
+@command(recipe_fields=True)
 @task_argument
 @train_option
 @dev_option
@@ -49,7 +47,7 @@ class ListOf(click.ParamType[list[Any]]):
     required=True,
     metavar="FILE",
     panel=DATA,
-    help="A test set; several may be named.",
+    help="A test set; several are possible.",
 )
 @option(
     "--output",
@@ -58,19 +56,19 @@ class ListOf(click.ParamType[list[Any]]):
     required=True,
     metavar="FOLDER",
     panel=OUTPUT,
-    help="A new folder, or one to go on with.",
+    help="A new folder, or one to resume.",
 )
-@option("--keep-models", is_flag=True, panel=OUTPUT, help="Keep the trained models too, not their scores alone.")
+@option("--keep-models", is_flag=True, panel=OUTPUT, help="Also store the trained models.")
 @task_recipe_option
 @bilm_option
 @option(
-    "--seeds", type=click.IntRange(min=1), default=3, metavar="N", panel=VARIANTS, help="Trainings of each variant."
+    "--seeds", type=click.IntRange(min=1), default=3, metavar="N", panel=VARIANTS, help="Training runs per variant."
 )
 @option(
     "--ensemble",
     is_flag=True,
     panel=VARIANTS,
-    help="Score the models of all seeds of a variant together too, and keep them.",
+    help="Also score the ensemble of each variant's models, and store it.",
 )
 @option(
     "--layers",
@@ -88,7 +86,7 @@ class ListOf(click.ParamType[list[Any]]):
     help="Penalties on the mix of all layers, as in 1,0.001.",
 )
 @option(
-    "--where", type=ListOf(str, "places"), metavar="LIST", panel=VARIANTS, help="As in input,output,both (table 3)."
+    "--where", type=ListOf(str, "positions"), metavar="LIST", panel=VARIANTS, help="As in input,output,both (table 3)."
 )
 @option(
     "--fractions",
@@ -103,16 +101,15 @@ class ListOf(click.ParamType[list[Any]]):
     default=1,
     metavar="N",
     panel=COMPUTING,
-    help="Trainings at once, in processes of their own; 0: in this one.",
+    help="Training runs at once, each in a process; 0: in this process.",
 )
 @cache_option
 @device_option
 @threads_option
-@click.pass_context
 def compare(
-    context: click.Context,
     verbosity: Verbosity,
     *,
+    changes: dict[str, str],
     task: str,
     train: tuple[Path, ...],
     dev: tuple[Path, ...],
@@ -131,12 +128,11 @@ def compare(
     cache: Path | None,
     device: str | None,
 ) -> None:
-    """Train TASK's model with ELMo and without, and tell what ELMo is worth.
+    """Compare models for TASK with and without ELMo.
 
-    The same command again goes on where it was stopped. Any field of the recipe can be set for all variants, as by
-    --words.vectors glove.txt --training.epochs 30.
+    To resume an interrupted comparison, run the same command again. Any field of the recipe can be set for all
+    variants, as in --words.vectors glove.txt --training.epochs 30.
     """
-    changes = recipe_changes(context)
     if elmo:
         changes["elmo.model"] = elmo
     from elmore.sources.urls import without_credentials
@@ -146,9 +142,9 @@ def compare(
     from elmore.tasks.comparison.variants import paper_variants
     from elmore.training.graceful_stop import graceful_stop
 
-    go_on = shlex.join(["elmore", *map(without_credentials, sys.argv[1:])])
+    resume_command = shlex.join(["elmore", *map(without_credentials, sys.argv[1:])])
     variants = paper_variants(
-        layers=[int(one) if one.isdecimal() else one for one in layers or ()],
+        layers=[int(layer) if layer.isdecimal() else layer for layer in layers or ()],
         penalties=penalties or (),
         where=where or (),
         fractions=fractions or (),
@@ -177,11 +173,11 @@ def compare(
             for event in events:
                 display.show(event)
                 if isinstance(event, Interrupted):
-                    display.say(f"go on with: {go_on}")
+                    display.say(f"to resume it: {resume_command}")
                 if isinstance(event, Reported):
                     table, code = event.comparison.to_text(), 1 if event.failed else 0
     except KeyboardInterrupt:
-        verbosity.info(f"stopped at once; go on with: {go_on}")
+        verbosity.info(f"stopped at once; to resume it: {resume_command}")
     if code != 130:
         print(table, end="")
     if code:

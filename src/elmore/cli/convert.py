@@ -1,23 +1,23 @@
-"""`elmore convert`: any model in, Elmore's folder or the HDF5 pair out."""
+"""`elmore convert`: write a model in another format or with another card."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
 
-from elmore.cli.command import FILE, force_option, option, options_record, threads_option, verb
-from elmore.cli.model_options import ModelChoice, device_option, model_argument
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import FILE, command, force_option, option, options_record, threads_option
+from elmore.cli.options import ModelOptions, device_option, model_argument
+from elmore.cli.output import Verbosity
 from elmore.errors import InputError, NotFound
 from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TokenizerConfig, TokenizerName
 
-CARD = "What its card should say"
+CARD = "Model card"
 FORMATS = ("folder", "folder-int8", "hdf5", "token-embeddings")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StyleChanges:
-    """What the command line says of a model's text; None leaves a field of its card as it is."""
+    """Changes of the tokenizer settings in a model's card; None changes nothing."""
 
     tokenizer: TokenizerName | None
     tokenizer_version: int | None
@@ -25,13 +25,13 @@ class StyleChanges:
     lowercase: bool | None
     escape: bool | None
 
-    def given(self) -> list[str]:
-        """The options that were given."""
+    def options(self) -> list[str]:
+        """The options that the user gave."""
         return [f"--{name.replace('_', '-')}" for name, value in asdict(self).items() if value is not None]
 
-    def applied_to(self, style: TokenizerConfig) -> TokenizerConfig:
-        """The style with these changes."""
-        return replace(style, **{name: value for name, value in asdict(self).items() if value is not None})
+    def applied_to(self, config: TokenizerConfig) -> TokenizerConfig:
+        """The settings with these changes."""
+        return config.with_overrides(**asdict(self))
 
 
 style_options = options_record(
@@ -50,16 +50,16 @@ style_options = options_record(
             type=click.IntRange(min(TOKENIZER_VERSIONS), max(TOKENIZER_VERSIONS)),
             metavar="N",
             panel=CARD,
-            help="1: as published models; 2: as new corpora.",
+            help="1: published models; 2: new corpora.",
         ),
-        option("--language", metavar="CODE", panel=CARD, help="Its language, as in: de."),
-        option("--lowercase/--no-lowercase", default=None, panel=CARD, help="It expects lower case."),
-        option("--escape/--no-escape", default=None, panel=CARD, help="It expects &apos; for '."),
+        option("--language", metavar="CODE", panel=CARD, help="Language, as in: de."),
+        option("--lowercase/--no-lowercase", default=None, panel=CARD, help="Words are converted to lower case."),
+        option("--escape/--no-escape", default=None, panel=CARD, help="Words are HTML-escaped: &apos; for '."),
     ],
 )
 
 
-@verb()
+@command()
 @model_argument
 @option(
     "--output",
@@ -74,14 +74,14 @@ style_options = options_record(
     type=click.Choice(FORMATS),
     default="folder",
     metavar="FORMAT",
-    help="folder: Elmore's own; folder-int8: a quarter of its size; hdf5: options.json and weights.hdf5; "
-    "token-embeddings: the word vectors of --vocabulary, one HDF5 file.",
+    help="folder: Elmore's format; folder-int8: a quarter of the size; hdf5: options.json and weights.hdf5; "
+    "token-embeddings: the word vectors of --vocabulary in one HDF5 file.",
 )
 @option(
     "--warm",
     type=FILE,
     metavar="TEXT",
-    help="Store a warm start state, made from this text.",
+    help="Compute a warm start state from this text, and store it.",
 )
 @option(
     "--card",
@@ -96,7 +96,7 @@ style_options = options_record(
 @style_options
 def convert(
     verbosity: Verbosity,
-    model: ModelChoice,
+    model: ModelOptions,
     changes: StyleChanges,
     *,
     output: Path,
@@ -110,10 +110,9 @@ def convert(
         raise NotFound(f"{warm}: no such file")
     runs = warm is not None or format == "token-embeddings"
     if model.device is not None and not runs:
-        raise InputError("--device is for --warm and --format token-embeddings; nothing else of this runs the model")
-
-    if format == "token-embeddings" and (lost := [*changes.given(), *(["--card"] if card is not None else [])]):
-        raise InputError(f"a file of token embeddings has no place for {' and '.join(lost)}; leave them out")
+        raise InputError("--device is only for --warm and --format token-embeddings, which run the model; omit it")
+    if format == "token-embeddings" and (lost := [*changes.options(), *(["--card"] if card is not None else [])]):
+        raise InputError(f"a file of token embeddings has no card; omit {' and '.join(lost)}")
 
     from elmore.embedding.warm_start import compute_warm_start, embed_vocabulary
     from elmore.files.output_paths import check_output
@@ -124,12 +123,12 @@ def convert(
     from elmore.text.tokenizer import Tokenizer
 
     check_output(output, inputs=[*model.inputs, *(path for path in (warm, card) if path is not None)], force=force)
-    given = {} if card is None else read_card_file(card)
+    card_content = {} if card is None else read_card_file(card)
     device = model.chosen_device(verbosity) if runs else "cpu"
     loaded = model.load_to_run(verbosity) if runs else model.load()
     style = changes.applied_to(loaded.card.text)
-    Tokenizer(style)  # refuses a style that it could not follow, before it is written down
-    loaded = loaded.with_card(apply_card_file(replace(loaded.card, text=style), given))
+    Tokenizer(style)  # rejects invalid settings before they are written
+    loaded = loaded.with_card(apply_card_file(replace(loaded.card, text=style), card_content))
     if warm is not None:
         sentences = (sentence.words for _, sentence in read_sentences(warm, style=style))
         loaded = compute_warm_start(loaded, sentences, text_name=warm.name, device=device)

@@ -1,6 +1,5 @@
-"""`elmore embed`: text in, a file of vectors out."""
+"""`elmore embed`: write the vectors of a text to a file."""
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -8,26 +7,33 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from elmore.cli.command import FILE, INPUT, OUTPUT, SOURCE, argument, option, options_record, verb
-from elmore.cli.model_options import ModelChoice, compute_option, inference_option, model_options
-from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import FILE, INPUT, OUTPUT, SOURCE, argument, command, option, options_record
+from elmore.cli.options import (
+    TEXT_HELP,
+    ModelOptions,
+    TextOptions,
+    compute_option,
+    inference_option,
+    model_options,
+    text_options,
+)
+from elmore.cli.output import Verbosity
 from elmore.defaults import DEFAULT_STATE, DtypeName, StateName
 from elmore.display import pluralize
 from elmore.embedding.options import parse_layers
 from elmore.errors import InputError
-from elmore.text.input_format import format_of
+from elmore.files.input_files import format_of
 
 if TYPE_CHECKING:
     from elmore.embedding.vector_files import Layout
     from elmore.model import Model
 
-ALLENNLP = "As `allennlp elmo` did"
+ALLENNLP = "AllenNLP output"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllennlpLayout:
-    """What of AllenNLP's file of vectors is wanted."""
+    """The requested layout of the vector file."""
 
     layout: Literal["default", "allennlp"]
     forget_sentences: bool
@@ -35,14 +41,14 @@ class AllennlpLayout:
 
     @property
     def chosen(self) -> bool:
-        """Whether it is wanted at all."""
+        """Whether the layout is AllenNLP's."""
         return self.layout == "allennlp"
 
     @property
     def name(self) -> "Layout":
-        """The name that `elmore.embed_file` has for it."""
+        """The name of the layout in `elmore.embed_file`."""
         if not self.chosen and (self.forget_sentences or self.use_sentence_keys):
-            raise InputError("--forget-sentences and --use-sentence-keys belong to --layout allennlp")
+            raise InputError("--forget-sentences and --use-sentence-keys require --layout allennlp")
         if self.use_sentence_keys:
             return "allennlp-sentence-keys"
         return "allennlp-without-sentences" if self.forget_sentences else self.layout
@@ -60,15 +66,15 @@ allennlp_options = options_record(
             panel=ALLENNLP,
             help="allennlp: its HDF5 layout; implies --tokenized and --state carry.",
         ),
-        option("--forget-sentences", is_flag=True, panel=ALLENNLP, help="Leave out sentence_to_index."),
+        option("--forget-sentences", is_flag=True, panel=ALLENNLP, help="Omit sentence_to_index."),
         option("--use-sentence-keys", is_flag=True, panel=ALLENNLP, help="Name datasets by their sentences."),
     ],
 )
 
 
-@verb()
+@command()
 @argument("sources", type=SOURCE, nargs=-1, required=True, metavar="FILE...", help=TEXT_HELP)
-@option("--output", "-o", type=FILE, required=True, metavar="FILE", help="Ends in .h5, .parquet or .npz.")
+@option("--output", "-o", type=FILE, required=True, metavar="FILE", help="The file to write: .h5, .parquet or .npz.")
 @inference_option("layers", panel="Options")
 @text_options
 @option("--shard", metavar="K/N", panel=INPUT, help="Embed part K of N, as in 3/8.")
@@ -83,8 +89,8 @@ allennlp_options = options_record(
 @allennlp_options
 def embed(
     verbosity: Verbosity,
-    model: ModelChoice,
-    text: TextChoice,
+    model: ModelOptions,
+    text: TextOptions,
     allennlp: AllennlpLayout,
     *,
     sources: tuple[str, ...],
@@ -96,9 +102,9 @@ def embed(
     state: StateName | None,
     **options: Any,
 ) -> None:
-    """Embed every word of FILE into a file that `elmore.open_vectors` reads.
+    """Write a vector for each word of FILE.
 
-    To resume an interrupted job, run the same command again.
+    `elmore.open_vectors` reads the output. To resume an interrupted job, run the same command again.
     """
     files = text.find(sources)
     if allennlp.chosen:
@@ -110,13 +116,14 @@ def embed(
     from elmore.embedding.embed_file import embed_file, work_folder
     from elmore.embedding.embedder import Embedder
     from elmore.files.output_paths import check_output
+    from elmore.text.sentence_reader import parse_shard
 
-    check_output(output, inputs=model.inputs, force=True)  # the rest is for embed_file to check
+    check_output(output, inputs=model.inputs, force=True)  # embed_file checks the rest
 
     def embedder() -> Embedder:
         device = model.chosen_device(verbosity)
         if state == "carry":
-            verbosity.info("the state is carried from sentence to sentence: an interrupted job starts over")
+            verbosity.info("with --state carry an interrupted job cannot be resumed")
 
         def load() -> "Model":
             loaded = model.load_to_run(verbosity)
@@ -141,7 +148,7 @@ def embed(
             tokenizer=text.tokenizer,
             token_style=text.token_style,
             errors=text.errors,
-            shard=_shard(shard),
+            shard=None if shard is None else parse_shard(shard),
             layout=allennlp.name,
             fresh=fresh,
             force=force,
@@ -156,12 +163,3 @@ def embed(
         f"wrote {output}: {pluralize(summary.sentences, 'sentence')}{resumed}, {pluralize(summary.words, 'word')}"
     )
     verbosity.debug(f"took {monotonic() - started:.1f} s")
-
-
-def _shard(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise InputError(f"--shard is {text!r}; give the part and their number, as in 3/8")
-    return int(found[1]), int(found[2])

@@ -1,21 +1,21 @@
-"""`elmore evaluate`: the official score of a task model on labelled files."""
+"""`elmore evaluate`: the official score of a task model on labeled files."""
 
 import json
 from pathlib import Path
 
-from elmore.cli.command import FILE, argument, option, threads_option, verb
-from elmore.cli.model_options import chosen_device, compute_option, device_option
-from elmore.cli.task_options import models_and_files, trained_bilm_option, trained_model_argument
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import FILE, argument, command, option, threads_option
+from elmore.cli.options import chosen_device, compute_option, device_option
+from elmore.cli.output import Verbosity
+from elmore.cli.training_options import models_and_files, trained_bilm_option, trained_model_argument
 from elmore.defaults import ComputeName
 from elmore.errors import InputError
 
 
-@verb()
+@command()
 @trained_model_argument
-@argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...", help="Labelled examples, as for training.")
+@argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...", help="Labeled examples, as for training.")
 @trained_bilm_option
-@option("--json", "as_json", is_flag=True, help="One object of JSON.")
+@option("--json", "as_json", is_flag=True, help="Print JSON.")
 @device_option
 @threads_option
 @compute_option
@@ -29,12 +29,12 @@ def evaluate(
     device: str | None,
     compute: ComputeName,
 ) -> None:
-    """Score MODEL on FILE, as its task is scored."""
+    """Compute the task's official score of MODEL on FILE."""
     from elmore.tasks.core.trained_model import load
 
     models, data = models_and_files(model, files)
     if not data:
-        raise InputError("there is no FILE to score on; give labelled examples behind the models")
+        raise InputError("FILE is missing; give labeled examples after the models")
     score = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(data)
     for notice in score.notices:
         verbosity.info(notice)

@@ -1,14 +1,14 @@
-"""`elmore export`: a model for programs that have neither Elmore nor torch."""
+"""`elmore export`: an ONNX file for programs without Elmore."""
 
 from pathlib import Path
 
-from elmore.cli.command import FILE, force_option, option, verb
-from elmore.cli.model_options import ModelChoice, model_argument
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import FILE, command, force_option, option
+from elmore.cli.options import ModelOptions, model_argument
+from elmore.cli.output import Verbosity
 from elmore.errors import InputError
 
 
-@verb()
+@command()
 @model_argument
 @option(
     "--output",
@@ -16,16 +16,16 @@ from elmore.errors import InputError
     type=FILE,
     required=True,
     metavar="FILE",
-    help="The file to write: its name ends in .onnx.",
+    help="The file to write; its name ends in .onnx.",
 )
 @force_option
-def export(verbosity: Verbosity, model: ModelChoice, *, output: Path, force: bool) -> None:
+def export(verbosity: Verbosity, model: ModelOptions, *, output: Path, force: bool) -> None:
     """Write MODEL as an ONNX file, for Java, C# or a browser.
 
-    onnxruntime runs it: ids of words in, layers out. The file's metadata tell how words become ids.
+    The input of the graph are ids of words, the output are layers. The file's metadata describe how words become ids.
     """
     if output.suffix.lower() != ".onnx":
-        raise InputError(f"{output}: an export is an ONNX file; give it a name that ends in .onnx")
+        raise InputError(f"{output}: the format is ONNX; choose a name that ends in .onnx")
 
     from elmore.files.output_paths import check_output
     from elmore.integrations.onnx import export_onnx

@@ -1,13 +1,13 @@
-"""`elmore info`: what a model is, and where it came from."""
+"""`elmore info`: the facts about a model, a task model or this machine."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from elmore.cli.command import option, verb
-from elmore.cli.model_options import ModelChoice, model_argument
-from elmore.cli.task_model_facts import every_task_detail, task_model_facts
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import command, option
+from elmore.cli.options import ModelOptions, model_argument
+from elmore.cli.output import Verbosity
 from elmore.display import pluralize
 from elmore.errors import error_context
 from elmore.version import __version__
@@ -15,30 +15,31 @@ from elmore.version import __version__
 if TYPE_CHECKING:
     from elmore.config import ModelConfig
     from elmore.model import Model
-    from elmore.tasks.core.model_folder import StoredTaskModel
+    from elmore.tasks.core.config import ElmoOptions
+    from elmore.tasks.core.model_folder import MixWeights, StoredTaskModel, TaskModelCard
 
 
-@verb()
+@command()
 @model_argument
-@option("--system", is_flag=True, help="Tell about this machine instead.")
-@option("--json", "as_json", is_flag=True, help="Print JSON, with every detail.")
-def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: bool) -> None:
-    """Tell what a model is: sizes, format, checksum, tokeniser, where it came from.
+@option("--system", is_flag=True, help="Show this machine instead.")
+@option("--json", "as_json", is_flag=True, help="Print JSON with all details.")
+def info(verbosity: Verbosity, model: ModelOptions, *, system: bool, as_json: bool) -> None:
+    """Show a model's size, format, checksum, tokenizer and source.
 
-    Of a task model: its labels, scores, data and license, and which biLM it needs.
+    For a task model: its labels, scores, data, license and biLM.
     """
     if system:
         facts = _system_facts()
     elif members := _task_models(model):
-        # Those of an ensemble are of one kind, and differ by their seeds.
+        # The members of an ensemble differ only by their seeds.
         with error_context(model.model):
-            facts = every_task_detail(members[0]) if as_json else task_model_facts(members[0])
+            facts = _task_model_details(members[0]) if as_json else _task_model_facts(members[0])
         if len(members) > 1:
-            own_scores = [dict(one.card.scores) for one in members]
-            facts = {"members": len(members) if as_json else _members_in_words(own_scores), **facts}
+            scores = [dict(member.card.scores) for member in members]
+            facts = {"members": len(members) if as_json else _describe_members(scores), **facts}
     else:
         loaded = model.load()
-        facts = _every_detail(loaded) if as_json else _model_facts(loaded)
+        facts = _model_details(loaded) if as_json else _model_facts(loaded)
     if as_json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
@@ -48,31 +49,35 @@ def info(verbosity: Verbosity, model: ModelChoice, *, system: bool, as_json: boo
             print(f"{name:<{width}}  {fact}")
 
 
-def _task_models(model: ModelChoice) -> "list[StoredTaskModel]":
-    """The task model that was named, or the members of an ensemble; none where it is a biLM, or nothing at all."""
+def _task_models(model: ModelOptions) -> "list[StoredTaskModel]":
+    """The named task model, or the members of the named ensemble; empty if no task model is named."""
     if model.model is None or model.inputs != [model.model]:
         return []
     from elmore.tasks.core.model_folder import find_task_model, member_folders, names_task_model, read_task_model
 
     if not names_task_model(model.model):
         return []
-
     return [read_task_model(folder) for folder in member_folders(find_task_model(model.model))]
 
 
-def _members_in_words(scores: Sequence[Mapping[str, Any]]) -> str:
-    """How many there are, and the first score of each."""
+def _describe_members(scores: Sequence[Mapping[str, Any]]) -> str:
+    """The number of members, and the first score of each."""
     name = next(iter(scores[0]), "")
-    alone = ", ".join(f"{one[name]:.2f}" for one in scores if name in one)
-    return f"{len(scores)} that decide together; what follows is of the first" + (f"; {name} {alone}" if alone else "")
+    each = ", ".join(f"{member[name]:.2f}" for member in scores if name in member)
+    return f"{len(scores)} models, shown is the first" + (f"; {name} of each: {each}" if each else "")
+
+
+MAX_LABELS = 60  # that are shown by name
 
 
 def _model_facts(model: "Model") -> dict[str, str]:
-    """What a person wants to know; what there is nothing to say of is left empty."""
+    """The main facts; a fact that does not apply is empty."""
     config, card = model.config, model.card
     mixes = sum(name.endswith(".scalars") for name in model.mixes or ())
     version = f" version {card.text.tokenizer_version}" if card.text.tokenizer == "moses" else ""
-    changes = [name for name, is_so in (("lower case", card.text.lowercase), ("escaped", card.text.escape)) if is_so]
+    changes = [
+        name for name, applies in (("lower case", card.text.lowercase), ("escaped", card.text.escape)) if applies
+    ]
     directions = f"two directions of {config.vector_dim}" if config.num_directions == 2 else f"{config.directions} only"
     return {
         "name": card.name,
@@ -83,18 +88,18 @@ def _model_facts(model: "Model") -> dict[str, str]:
         "parameters": f"{config.num_parameters:,}",
         "layers": f"{config.num_layers}: the words alone, and {pluralize(config.lstm_layers, 'LSTM layer')}",
         "vector size": f"{config.dim} ({directions})",
-        "LSTM": _what_its_lstm_is(config),
-        "reads": _what_it_reads(config),
+        "LSTM": _describe_lstm(config),
+        "input": _describe_input(config),
         "vocabulary": pluralize(len(model.vocabulary), "word") if model.vocabulary else "",
-        "softmax": "kept" if model.softmax is not None else "",
-        "mixes": f"{mixes}, learnt for a task" if mixes else "",
+        "softmax": "stored" if model.softmax is not None else "",
+        "mixes": f"{mixes}, learned for a task" if mixes else "",
         "tokenizer": ", ".join([f"{card.text.tokenizer}{version}", card.text.language, *changes]),
         "start state": f"warm: {card.start_state_source}" if card.start_state == "warm" else "zeros",
         "sha256": model.fingerprint(),
     }
 
 
-def _what_it_reads(config: "ModelConfig") -> str:
+def _describe_input(config: "ModelConfig") -> str:
     reads = []
     if characters := config.characters:
         filters = ", ".join(f"{number} x {width}" for width, number in characters.filters)
@@ -107,7 +112,7 @@ def _what_it_reads(config: "ModelConfig") -> str:
     return " and ".join(reversed(reads))
 
 
-def _what_its_lstm_is(config: "ModelConfig") -> str:
+def _describe_lstm(config: "ModelConfig") -> str:
     def clipped(bound: float | None) -> str:
         return "" if bound is None else f" clipped at {bound:g}"
 
@@ -118,7 +123,7 @@ def _what_its_lstm_is(config: "ModelConfig") -> str:
     return ", ".join(parts)
 
 
-def _every_detail(model: "Model") -> dict[str, Any]:
+def _model_details(model: "Model") -> dict[str, Any]:
     config = model.config
     return {
         "card": model.card.to_dict(),
@@ -131,6 +136,80 @@ def _every_detail(model: "Model") -> dict[str, Any]:
         "mixes": sum(name.endswith(".scalars") for name in model.mixes or ()),
         "sha256": model.fingerprint(),
     }
+
+
+def _task_model_facts(stored: "StoredTaskModel") -> dict[str, str]:
+    """The main facts; a fact that does not apply is empty."""
+    from elmore.tasks.core.trained_model import task_from_card
+
+    card = stored.card
+    described = task_from_card(card)
+    return {
+        "task": f"{card.task}: {described.task.summary}",
+        "license": card.license or "not stated",
+        "data": card.data,
+        **{name.replace("_", " "): _describe_labels(labels) for name, labels in card.labels.items()},
+        "scores": ", ".join(f"{name} {value:.2f}" for name, value in card.scores.items() if _is_main_score(name)),
+        "biLM": _describe_bilm(stored, described.recipe.elmo),
+        "mix of layers": "; ".join(_describe_mix(place, mix) for place, mix in card.mixes.items()),
+        "words": f"{pluralize(len(stored.words), 'word')} with a vector of their own" if stored.words else "",
+        "token style": card.token_style,
+        "parameters": f"{_parameters(stored):,}",
+        "trained": _describe_training(card),
+        "written by": card.written_by,
+    }
+
+
+def _task_model_details(stored: "StoredTaskModel") -> dict[str, Any]:
+    """All facts, with the names of the fields."""
+    inside = stored.elmo is not None
+    return {**asdict(stored.card), "words": len(stored.words), "parameters": _parameters(stored), "elmo_inside": inside}
+
+
+def _parameters(stored: "StoredTaskModel") -> int:
+    return sum(array.size for array in stored.arrays.values())
+
+
+def _describe_labels(labels: Any) -> str:
+    if isinstance(labels, list) and len(labels) <= MAX_LABELS:
+        return f"{len(labels)}: {', '.join(map(str, labels))}"
+    return f"{_leaves(labels):,}"
+
+
+def _leaves(labels: Any) -> int:
+    """The number of labels in nested tables and lists."""
+    if isinstance(labels, Mapping):
+        return sum(map(_leaves, labels.values()))
+    return sum(map(_leaves, labels)) if isinstance(labels, list) else 1
+
+
+def _is_main_score(name: str) -> bool:
+    # "dev F1", "test accuracy". Parts of a score have other names.
+    return name.partition(" ")[0] in ("dev", "test")
+
+
+def _describe_bilm(stored: "StoredTaskModel", options: "ElmoOptions") -> str:
+    required = stored.card.elmo
+    if required is None:
+        return "none"
+    where = "inside" if stored.elmo is not None else "needed"
+    place = "input and output" if options.where == "both" else options.where
+    return f"{required.name}, {where} (sha256 {required.fingerprint[:12]}…), {options.training}, at the {place}"
+
+
+def _describe_mix(place: str, mix: "MixWeights") -> str:
+    shares = " ".join(f"{weight:.2f}" for weight in mix.weights)
+    return f"{shares} at the {place}, gamma {mix.gamma:.2f}"
+
+
+def _describe_training(card: "TaskModelCard") -> str:
+    facts = card.training
+    parts = [pluralize(facts["examples"], "example")] if "examples" in facts else []
+    if facts.keys() >= {"best_epoch", "epochs"}:
+        parts.append(f"epoch {facts['best_epoch']} of {facts['epochs']} taken")
+    if "chosen" in facts:
+        parts.append(f"{facts['chosen']} taken")
+    return ", ".join([*parts, *([facts["command"]] if "command" in facts else [])])
 
 
 def _system_facts() -> dict[str, Any]:

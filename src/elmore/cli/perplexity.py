@@ -1,14 +1,21 @@
-"""`elmore perplexity`: how well a model predicts a text."""
+"""`elmore perplexity`: the perplexity of a text."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmore.cli.command import SOURCE, argument, option, verb
-from elmore.cli.model_options import ModelChoice, compute_option, inference_option, model_options
-from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import SOURCE, argument, command, option
+from elmore.cli.options import (
+    TEXT_HELP,
+    ModelOptions,
+    TextOptions,
+    compute_option,
+    inference_option,
+    model_options,
+    text_options,
+)
+from elmore.cli.output import Verbosity
 from elmore.defaults import (
     DEFAULT_PASSAGE,
     DEFAULT_PERPLEXITY_BATCH_SIZE,
@@ -27,10 +34,10 @@ if TYPE_CHECKING:
     from elmore.scoring.perplexity import Perplexity
     from elmore.text.style import TokenizerConfig
 
-READING = "Reading"
+STATE = "State"
 
 
-@verb()
+@command()
 @argument(
     "texts",
     type=SOURCE,
@@ -43,37 +50,37 @@ READING = "Reading"
 @inference_option(
     "state",
     default=DEFAULT_PERPLEXITY_STATE,
-    panel=READING,
-    help="carry: each row continues from sentence to sentence. fixed: each sentence starts from the start state.",
+    panel=STATE,
+    help="carry: the state continues from sentence to sentence. fixed: each sentence starts from the start state.",
 )
 @option(
     "--batch-size",
     default=DEFAULT_PERPLEXITY_BATCH_SIZE,
     metavar="N",
-    panel=READING,
-    help="Rows read side by side when the state is carried.",
+    panel=STATE,
+    help="Rows, each with a carried state.",
 )
 @option(
     "--passage",
     default=DEFAULT_PASSAGE,
     metavar="N",
-    panel=READING,
-    help="Sentences a row takes at a time when the state is carried; 1, with --batch-size 1, as bilm-tf.",
+    panel=STATE,
+    help="Consecutive sentences of a row with --state carry; 1, with --batch-size 1, as bilm-tf.",
 )
 @option(
     "--first-words",
     type=int,
     metavar="N",
-    panel=READING,
-    help="Count only so many words of each sentence, the first each direction predicts.",
+    panel=STATE,
+    help="Count only the first N words that each direction predicts of each sentence.",
 )
 @text_options
 @model_options
 @compute_option
 def perplexity(
     verbosity: Verbosity,
-    model: ModelChoice,
-    text: TextChoice,
+    model: ModelOptions,
+    text: TextOptions,
     *,
     texts: tuple[str, ...],
     as_json: bool,
@@ -83,9 +90,9 @@ def perplexity(
     first_words: int | None,
     compute: ComputeName,
 ) -> None:
-    """Tell how well a model predicts TEXT, by the full softmax.
+    """Compute the perplexity of TEXT.
 
-    Its perplexity in each direction and their mean, and the share of <UNK>.
+    By the full softmax: the perplexity of each direction, their mean, and the share of <UNK>.
     """
     from elmore.files.text_files import total_bytes
     from elmore.progress import progress_bar
@@ -105,17 +112,17 @@ def perplexity(
             progress=progress,
         )
     if as_json:
-        how = {"state": state} | ({"batch_size": batch_size, "passage": passage} if state == "carry" else {})
+        settings = {"state": state} | ({"batch_size": batch_size, "passage": passage} if state == "carry" else {})
         name = model.model or scorer.model.card.name or scorer.model.card.source
-        facts = {"model": name, "texts": texts, **found._asdict(), **how, "first_words": first_words}
+        facts = {"model": name, "texts": texts, **found._asdict(), **settings, "first_words": first_words}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
         for name, value in _lines(found, state=state, batch_size=batch_size, passage=passage, first_words=first_words):
             print(f"{name:<10}{value}")
 
 
-def _sources(texts: Sequence[str], how: TextChoice) -> list[str]:
-    """The files to read; of a prepared corpus FOLDER/heldout.bin or FOLDER/train.bin."""
+def _sources(texts: Sequence[str], options: TextOptions) -> list[str]:
+    """The files to read. A part of a prepared corpus is FOLDER/heldout.bin or FOLDER/train.bin."""
     sources: list[str] = []
     for text in texts:
         path = Path(text)
@@ -123,8 +130,8 @@ def _sources(texts: Sequence[str], how: TextChoice) -> list[str]:
         if _is_corpus_part(part):
             sources.append(str(part))
         else:
-            files = how.find([text])
-            how.format_of(files)  # an error comes before a model is loaded
+            files = options.find([text])
+            options.format_of(files)  # errors are reported before a model is loaded
             sources += files
     return sources
 
@@ -137,7 +144,7 @@ def _is_corpus_part(path: Path) -> bool:
 
 
 def _sentences(
-    sources: Iterable[str], how: TextChoice, style: "TokenizerConfig", progress: "Progress"
+    sources: Iterable[str], options: TextOptions, config: "TokenizerConfig", progress: "Progress"
 ) -> Iterator[list[str]]:
     from elmore.corpus.corpus import HELDOUT, Corpus
 
@@ -146,18 +153,18 @@ def _sentences(
             corpus = Corpus.open(source.parent)
             yield from _corpus_sentences(corpus.heldout if source.name == HELDOUT else corpus.train, corpus, progress)
         else:
-            # A blank line separates documents; a sentence without words is nothing that was ever trained on.
-            yield from filter(None, how.read([str(source)], style, progress))
+            # Blank lines separate documents. Training text has no sentences without words.
+            yield from filter(None, options.read([str(source)], config, progress))
 
 
 def _corpus_sentences(
-    numbers: "NDArray[np.uint32]", corpus: "Corpus", progress: "Progress", *, at_once: int = 2**16
+    numbers: "NDArray[np.uint32]", corpus: "Corpus", progress: "Progress", *, chunk_size: int = 2**16
 ) -> Iterator[list[str]]:
     words: list[str] = []
-    for start in range(1, len(numbers), at_once):
-        piece = numbers[start : start + at_once]
-        progress.read(piece.nbytes)
-        for number in piece.tolist():
+    for start in range(1, len(numbers), chunk_size):
+        chunk = numbers[start : start + chunk_size]
+        progress.read(chunk.nbytes)
+        for number in chunk.tolist():
             if number:
                 words.append(corpus.types[number])
             else:
@@ -169,14 +176,17 @@ def _lines(
     found: "Perplexity", *, state: str, batch_size: int, passage: int, first_words: int | None
 ) -> list[tuple[str, str]]:
     counted = f"the first {first_words} of each sentence" if first_words else "words and the ends of sentences"
-    how = "fixed: every sentence from the model's own"
+    state_text = "fixed: each sentence starts from the model's start state"
     if state == "carry":
-        how = f"carried on in {batch_size} rows that take {passage} sentences at a time"
-    each = {"forward": found.forward, "backward": found.backward}
+        state_text = f"carried in {batch_size} rows with {passage} consecutive sentences"
+    directions = {"forward": found.forward, "backward": found.backward}
     return [
         ("tokens", f"{found.tokens:,} ({counted}), in {pluralize(found.sentences, 'sentence')}"),
         ("<UNK>", f"{found.unknown:.2%}"),
-        ("state", how),
-        *((name, "none: the model reads one way" if x is None else f"{x:.2f}") for name, x in each.items()),
+        ("state", state_text),
+        *(
+            (name, "none: the model has one direction" if value is None else f"{value:.2f}")
+            for name, value in directions.items()
+        ),
         ("mean", f"{found.mean:.2f}"),
     ]

@@ -1,4 +1,4 @@
-"""`elmore predict`: what a task model says of raw text."""
+"""`elmore predict`: label raw text with a task model."""
 
 import json
 import sys
@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from elmore.cli.command import SOURCE, argument, option, threads_option, verb
-from elmore.cli.model_options import chosen_device, compute_option, device_option
-from elmore.cli.task_options import models_and_files, trained_bilm_option, trained_model_argument
-from elmore.cli.text_options import errors_option
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import SOURCE, argument, command, option, threads_option
+from elmore.cli.options import chosen_device, compute_option, device_option, errors_option
+from elmore.cli.output import Verbosity
+from elmore.cli.training_options import models_and_files, trained_bilm_option, trained_model_argument
 from elmore.defaults import ComputeName
 from elmore.errors import InputError, InputWarning
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
@@ -20,21 +19,21 @@ if TYPE_CHECKING:
     from elmore.tasks.core.trained_model import NamedText
 
 
-@verb()
+@command()
 @trained_model_argument
 @argument(
     "files",
     type=SOURCE,
     nargs=-1,
     metavar="[FILE...]",
-    help="Text, a paragraph a line, or a document; without one, stdin.",
+    help="Text, one paragraph per line, or a document. Default: stdin.",
 )
 @trained_bilm_option
-@option("--json", "as_json", is_flag=True, help="A JSON object a line, with the places of all labels.")
+@option("--json", "as_json", is_flag=True, help="Print JSON lines with the offsets of all labels.")
 @option(
     "--official",
     is_flag=True,
-    help="FILE is data as for evaluate, labelled or not; write what the task's official scorer takes.",
+    help="FILE is data as for evaluate, labeled or not; print the input of the task's official scorer.",
 )
 @errors_option
 @device_option
@@ -52,16 +51,18 @@ def predict(
     device: str | None,
     compute: ComputeName,
 ) -> None:
-    """Label the text of FILE, line by line.
+    """Label the text of FILE.
 
-    A task that reads documents, as coref does, takes each FILE as one.
+    Each line is labeled alone. A task that reads documents, such as coref, labels each FILE as one document.
     """
     from elmore.tasks.core.trained_model import load
 
     if official and as_json:
-        raise InputError("--json and --official were both given; take one, the official form is the scorer's")
+        raise InputError("--json and --official contradict each other; give one of them")
     if official and errors != DEFAULT_ERRORS:
-        raise InputError("--errors is for raw text, and files of data must be UTF-8; convert them, or leave it out")
+        raise InputError(
+            "--errors is for raw text; data for --official must be UTF-8. Convert the file, or omit --errors"
+        )
     models, data = models_and_files(model, files)
     loaded = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
@@ -74,11 +75,11 @@ def predict(
         sys.stdout.flush()
         is_empty = False
     if is_empty:
-        verbosity.info("there was no text to label")
+        verbosity.info("the input contains no text")
 
 
 def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[NamedText]":
-    """Every line that holds something."""
+    """Each line that is not blank."""
     from elmore.tasks.core.trained_model import NamedText
 
     for file in files:
@@ -88,7 +89,7 @@ def _texts(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[NamedTex
 
 
 def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[NamedText]":
-    """Every file that holds something, whole, so that places in the text are places in the file; others are named."""
+    """Each file that is not blank, as one text, so that offsets in the text are offsets in the file."""
     from elmore.tasks.core.trained_model import NamedText
 
     for file in files:
@@ -96,14 +97,14 @@ def _documents(files: tuple[str, ...], errors: DecodingErrors) -> "Iterator[Name
         if text.strip():
             yield NamedText(display_name(file), text)
         elif len(files) > 1:
-            warnings.warn(f"{display_name(file)}: holds no text, and is left out", InputWarning, stacklevel=2)
+            warnings.warn(f"{display_name(file)}: contains no text, and is skipped", InputWarning, stacklevel=2)
 
 
 def _raw_lines(file: str, errors: DecodingErrors, *, keep_ends: bool = False) -> Iterator[str]:
-    """The lines of raw text; the columns of CoNLL-2012 would be labelled as if they were words."""
+    """The lines of raw text. CoNLL-2012 is rejected, because its columns would be labeled as words."""
     for number, line in enumerate(read_lines(file, errors=errors, keep_ends=keep_ends)):
         if number == 0 and line.startswith("#begin document"):
             raise InputError(
-                f"{display_name(file)}: is CoNLL-2012, not raw text; srl and coref label its tokens with --official"
+                f"{display_name(file)}: is CoNLL-2012, not raw text; srl and coref read it with --official"
             )
         yield line

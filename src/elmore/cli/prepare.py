@@ -1,25 +1,26 @@
-"""`elmore prepare`: raw text in, a corpus to train on out."""
+"""`elmore prepare`: prepare a corpus for training."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
 
-from elmore.cli.command import ADDRESS, FILE, INPUT, SOURCE, argument, option, verb
-from elmore.cli.text_options import errors_option, paragraphs_option, tokenized_option
-from elmore.cli.verbosity import Verbosity
-from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
+from elmore.cli.command import ADDRESS, FILE, INPUT, SOURCE, argument, command, option
+from elmore.cli.options import errors_option, paragraphs_option, tokenized_option
+from elmore.cli.output import Verbosity
+from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.display import pluralize
 from elmore.errors import InputError
+from elmore.files.input_files import CorpusFormat, find_inputs
 from elmore.files.text_files import DecodingErrors
-from elmore.text.input_format import CorpusFormat
 from elmore.text.paragraphs import Paragraphs
+from elmore.text.style import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
 
 
-@verb()
+@command()
 @argument(
     "inputs",
     type=SOURCE,
@@ -35,32 +36,36 @@ if TYPE_CHECKING:
     type=click.Choice(get_args(CorpusFormat)),
     metavar="KIND",
     panel=INPUT,
-    help="text, tokenized or fasta; by default as the files' names tell.",
+    help="text, tokenized or fasta. Default: by the files' names.",
 )
 @paragraphs_option
 @errors_option
 @option(
-    "--language", default=DEFAULT_LANGUAGE, metavar="CODE", panel=INPUT, help="For splitting and tokenising, as in: de."
+    "--language",
+    default=DEFAULT_LANGUAGE,
+    metavar="CODE",
+    panel=INPUT,
+    help="Language of splitting and tokenization, as in: de.",
 )
-@option("--lowercase", is_flag=True, panel=INPUT, help="Turn words to lower case.")
+@option("--lowercase", is_flag=True, panel=INPUT, help="Convert words to lower case.")
 @option(
     "--vocabulary-size",
     type=int,
     metavar="N",
     show_default=str(DEFAULT_VOCABULARY_SIZE),
-    help="Words of the softmax vocabulary, its three marks included.",
+    help="Words of the softmax vocabulary, with its three special words.",
 )
 @option(
     "--vocabulary",
     type=ADDRESS,
     metavar="FILE",
-    help="Take this softmax vocabulary, a word a line, most frequent first; or that of a model, by its name.",
+    help="Softmax vocabulary: a file with one word per line, most frequent first, or the name of a model.",
 )
 @option("--workers", type=int, metavar="N", show_default="one per CPU", help="Number of processes.")
 @option(
-    "--heldout", default=DEFAULT_HELDOUT_SHARE, metavar="SHARE", help="The share of documents to hold out of training."
+    "--heldout", default=DEFAULT_HELDOUT_SHARE, metavar="SHARE", help="Fraction of documents held out from training."
 )
-@option("--seed", default=DEFAULT_PREPARE_SEED, metavar="N", help="Decides which documents are held out.")
+@option("--seed", default=DEFAULT_PREPARE_SEED, metavar="N", help="Seed of the choice of held-out documents.")
 def prepare(
     verbosity: Verbosity,
     *,
@@ -78,22 +83,19 @@ def prepare(
     heldout: float,
     seed: int,
 ) -> None:
-    """Split, tokenise and number TEXT, for `elmore pretrain`.
+    """Prepare a corpus for `elmore pretrain`.
 
-    Between documents stand blank lines, or Wikipedia's <doc> lines; in hard-wrapped text, where a blank line ends a
-    paragraph, two or more of them. In FASTA each protein is a document.
+    TEXT is split, tokenized and numbered. Documents are separated by blank lines or by Wikipedia's <doc> lines; in
+    hard-wrapped text, where a blank line ends a paragraph, by two or more blank lines. In FASTA each protein is a
+    document.
     """
     from elmore.corpus.prepare import prepare as prepare_corpus
     from elmore.files.text_files import total_bytes
     from elmore.progress import progress_bar
-    from elmore.text.input_format import check_tokenized
-    from elmore.text.inputs import find_inputs
+    from elmore.text.sentence_reader import resolve_format
 
-    if tokenized and input_format not in (None, "tokenized"):
-        raise InputError(f"--tokenized and --input-format {input_format} contradict each other; give one")
     files = find_inputs(inputs, formats=get_args(CorpusFormat)).files
-    if tokenized:
-        check_tokenized(files if input_format is None else ())
+    if resolve_format(files, input_format=input_format, tokenized=tokenized) == "tokenized":
         input_format = "tokenized"
     size = total_bytes(files)
     with progress_bar("preparing", show=verbosity.show_progress, total_bytes=size) as progress:
@@ -130,7 +132,7 @@ def _summary(corpus: "Corpus") -> str:
             f"{part.unknown_share:.2%} of them <UNK>"
         )
     for name, drop in manifest.dropped.items():
-        lines.append(f"  left out: {pluralize(drop['count'], name)}: {drop['why']}")
+        lines.append(f"  omitted: {pluralize(drop['count'], name)}: {drop['why']}")
     for name, change in manifest.changed.items():
         lines.append(
             f"  {name.replace('_', ' ')}: {pluralize(change['types'], 'type')}, "
@@ -139,23 +141,23 @@ def _summary(corpus: "Corpus") -> str:
     return "\n".join(lines)
 
 
-def _vocabulary_file(named: str) -> Path:
-    """The file itself, or the vocabulary in the folder of a model on this machine."""
+def _vocabulary_file(name: str) -> Path:
+    """The file, or the vocabulary in the folder of a local model."""
     from elmore.defaults import TINY_MODEL
     from elmore.sources import PUBLISHED, resolve_model
     from elmore.sources.urls import is_url
 
-    if Path(named).is_file():
-        return Path(named)
-    if is_url(named):
-        raise InputError(f"{named}: is an address; download the file and give its path")
-    # Published models come without a vocabulary, so there is no reason to download one.
-    is_elsewhere = named in (TINY_MODEL, *PUBLISHED) and not Path(named).exists()
-    folder = None if is_elsewhere else resolve_model(named).path
-    files = [folder / name for name in ("vocabulary.txt", "vocab.txt")] if folder is not None else []
+    if Path(name).is_file():
+        return Path(name)
+    if is_url(name):
+        raise InputError(f"{name}: is an address; download the file and give its path")
+    # Published models have no vocabulary, so downloading one is useless.
+    is_elsewhere = name in (TINY_MODEL, *PUBLISHED) and not Path(name).exists()
+    folder = None if is_elsewhere else resolve_model(name).path
+    files = [folder / file_name for file_name in ("vocabulary.txt", "vocab.txt")] if folder is not None else []
     for file in files:
         if file.is_file():
             return file
     raise InputError(
-        f"{named}: has no vocabulary.txt; name a file with a word a line, or a model that has one, such as elmore-en"
+        f"{name}: has no vocabulary.txt; name a file with one word per line, or a model with one, such as elmore-en"
     )

@@ -1,4 +1,4 @@
-"""`elmore pretrain`: from a prepared corpus to a biLM."""
+"""`elmore pretrain`: train a biLM on a prepared corpus."""
 
 import shlex
 import sys
@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmore.cli.command import FILE, argument, option, threads_option, verb
-from elmore.cli.model_options import chosen_device, complete_model, device_option
+from elmore.cli.command import FILE, argument, command, option, threads_option
+from elmore.cli.options import chosen_device, complete_model, device_option
+from elmore.cli.output import Verbosity
 from elmore.cli.training_options import (
     SHAPE,
-    SettingsChoice,
-    interruption_told,
-    recipe_changes,
+    SettingsOptions,
+    interruption_reported,
     recipe_option,
     settings_options,
     show_training,
 )
-from elmore.cli.verbosity import Verbosity
 from elmore.defaults import DEFAULT_RECIPE
 from elmore.errors import InputError
 
@@ -28,27 +27,25 @@ if TYPE_CHECKING:
     from elmore.corpus.corpus import Corpus
 
 
-# Fields of a recipe may follow, as --training.batch_size 64; the verb checks them itself.
-@verb(allow_extra_args=True, ignore_unknown_options=True)
+@command(recipe_fields=True)
 @argument("prepared", type=FILE, metavar="PREPARED", help="A folder that `elmore prepare` wrote.")
 @option("--output", "-o", type=FILE, metavar="RUN", help="A new folder for the run.")
-@option("--resume", type=FILE, metavar="RUN", help="Go on with a run that was stopped.")
+@option("--resume", type=FILE, metavar="RUN", help="Resume an interrupted run.")
 @recipe_option("tiny, small, medium, original; or a TOML file.", default=DEFAULT_RECIPE)
 @option("--init", metavar="MODEL", shell_complete=complete_model, panel=SHAPE, help="Fine-tune this model.")
-@option("--words", is_flag=True, panel=SHAPE, help="Read words by a table, not their characters.")
-@option("--steps", type=click.IntRange(min=1), metavar="N", panel=SHAPE, help="Steps to make, instead of epochs.")
-@option("--epochs", type=float, metavar="N", panel=SHAPE, help="How often to read the corpus.")
-@option("--seed", type=int, metavar="N", panel=SHAPE, help="For all that is random.")
+@option("--words", is_flag=True, panel=SHAPE, help="Use a table of words instead of characters.")
+@option("--steps", type=click.IntRange(min=1), metavar="N", panel=SHAPE, help="Number of steps, instead of epochs.")
+@option("--epochs", type=float, metavar="N", panel=SHAPE, help="Passes over the corpus.")
+@option("--seed", type=int, metavar="N", panel=SHAPE, help="Seed of all random numbers.")
 @settings_options
 @option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
 @device_option
 @threads_option
-@click.pass_context
 def pretrain(
-    context: click.Context,
     verbosity: Verbosity,
-    settings: SettingsChoice,
+    settings: SettingsOptions,
     *,
+    changes: dict[str, str],
     prepared: Path,
     output: Path | None,
     resume: Path | None,
@@ -63,11 +60,10 @@ def pretrain(
 ) -> None:
     """Train a biLM on PREPARED.
 
-    Any field of a recipe can be set: --training.batch_size 64 --model.cell_dim 512.
+    Any field of the recipe can be set: --training.batch_size 64 --model.cell_dim 512.
     """
     if (output is None) == (resume is None):
-        raise InputError("give either -o RUN for a new run, or --resume RUN for one that was stopped")
-    changes = recipe_changes(context)
+        raise InputError("give either -o RUN for a new run, or --resume RUN for an interrupted run")
     for name, value in (("training.steps", steps), ("training.epochs", epochs), ("training.seed", seed)):
         if value is not None:
             changes[name] = str(value)
@@ -75,8 +71,8 @@ def pretrain(
     options.check()
 
     folder = output or resume or Path()
-    go_on = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder))}"
-    with interruption_told(verbosity, folder, go_on):
+    resume_command = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder))}"
+    with interruption_reported(verbosity, folder, resume_command):
         from elmore.corpus.corpus import Corpus
         from elmore.pretraining.pretrain import pretrain as events_of
         from elmore.sources.urls import without_credentials
@@ -87,19 +83,19 @@ def pretrain(
         events = events_of(
             corpus,
             folder,
-            options.changes if resume is not None else options.asked(corpus),
+            options.changes if resume is not None else options.recipe_fields(corpus),
             init=init,
             resume=resume is not None,
-            settings=settings.given() | ({"hdf5": True} if hdf5 else {}),
+            settings=settings.named() | ({"hdf5": True} if hdf5 else {}),
             device=chosen_device(device, replace(verbosity, quiet=quiet)),
             command=shlex.join(["elmore", *map(without_credentials, sys.argv[1:])]),
         )
-        show_training(events, go_on, quiet=quiet)
+        show_training(events, resume_command, quiet=quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _RunOptions:
-    """What the command line says of the model and its training."""
+    """The options of the model and its training."""
 
     recipe: str | None
     init: str | None
@@ -109,12 +105,12 @@ class _RunOptions:
 
     def check(self) -> None:
         if self.resumes and (self.recipe or self.init or self.words):
-            raise InputError("a run that goes on keeps its recipe; leave out --recipe, --init and --words")
+            raise InputError("a resumed run has its recipe; omit --recipe, --init and --words")
         if self.init and (self.words or any(name.startswith("model.") for name in self.changes)):
-            raise InputError("the shape comes with the model of --init; leave out --words and --model.…")
+            raise InputError("the model of --init determines the shape; omit --words and --model.…")
 
-    def asked(self, corpus: "Corpus") -> "Mapping[str, object]":
-        """The recipe to begin from, and the fields that the user named."""
+    def recipe_fields(self, corpus: "Corpus") -> "Mapping[str, object]":
+        """The base recipe, and the fields that the user named."""
         if not self.words:
             return {"base": self.recipe, **self.changes}
         from elmore.pretraining.initial_model import with_word_table
@@ -122,6 +118,6 @@ class _RunOptions:
         from elmore.recipe import apply_overrides, read_recipe
 
         recipe = apply_overrides(read_recipe(self.recipe or DEFAULT_RECIPE, Recipe), self.changes)
-        # The shape is what it is now; of all else the trainer is to know what was asked for by name.
+        # The shape is complete. Of the other fields, the trainer receives only those that the user named.
         named = {name: value for name, value in self.changes.items() if not name.startswith("model.")}
         return {"base": with_word_table(recipe, corpus), **named}

@@ -1,18 +1,25 @@
-"""`elmore surprisal`: how surprising every word of a text is."""
+"""`elmore surprisal`: the surprisal of each word of a text."""
 
 import sys
 from functools import partial
 from pathlib import Path
 
-from elmore.cli.command import SOURCE, argument, force_option, option, verb
-from elmore.cli.model_options import ModelChoice, compute_option, inference_option, model_options
-from elmore.cli.text_options import TEXT_HELP, TextChoice, text_options
-from elmore.cli.verbosity import Verbosity
+from elmore.cli.command import SOURCE, argument, command, force_option, option
+from elmore.cli.options import (
+    TEXT_HELP,
+    ModelOptions,
+    TextOptions,
+    compute_option,
+    inference_option,
+    model_options,
+    text_options,
+)
+from elmore.cli.output import Verbosity
 from elmore.defaults import ComputeName, StateName
 from elmore.display import pluralize
 
 
-@verb()
+@command()
 @argument("texts", type=SOURCE, nargs=-1, required=True, metavar="TEXT...", help=TEXT_HELP)
 @option(
     "--output",
@@ -20,12 +27,12 @@ from elmore.display import pluralize
     type=SOURCE,
     default="-",
     metavar="FILE",
-    help="A table; its name ends in .tsv, .csv, .json or .jsonl; - is stdout, tab-separated.",
+    help="A table: .tsv, .csv, .json or .jsonl; - is stdout, tab-separated.",
 )
 @option(
     "--log-probabilities",
     is_flag=True,
-    help="Write natural logarithms of probabilities instead, in columns log_forward, log_backward, log_both.",
+    help="Write natural logarithms of probabilities, in columns log_forward, log_backward, log_both.",
 )
 @force_option
 @inference_option(
@@ -36,8 +43,8 @@ from elmore.display import pluralize
 @compute_option
 def surprisal(
     verbosity: Verbosity,
-    model: ModelChoice,
-    text: TextChoice,
+    model: ModelOptions,
+    text: TextOptions,
     *,
     texts: tuple[str, ...],
     output: str,
@@ -46,10 +53,10 @@ def surprisal(
     state: StateName,
     compute: ComputeName,
 ) -> None:
-    """Write how surprising every word of TEXT is, in bits.
+    """Write the surprisal of each word, in bits.
 
-    From its left, from its right, and their mean. Sentences and positions count from 0. A word outside the vocabulary
-    (in_vocabulary 0) has the probability of <UNK>.
+    Columns: from the words to the left, from those to the right, and their mean. Sentences and positions count from 0.
+    A word outside the vocabulary (in_vocabulary 0) has the probability of <UNK>.
     """
     from elmore.files.atomic_files import atomic_write
     from elmore.files.output_paths import check_output
@@ -60,7 +67,7 @@ def surprisal(
 
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
     sources = text.find(texts)
-    text.format_of(sources)  # an error comes before a model is loaded
+    text.format_of(sources)  # errors are reported before a model is loaded
     if output != "-":
         check_output(output, inputs=[*sources, *model.inputs], may_replace=is_table, force=force)
     scorer = model.load_scorer(verbosity, compute)

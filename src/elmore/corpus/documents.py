@@ -15,8 +15,8 @@ from itertools import chain, groupby
 from typing import get_args
 
 from elmore.errors import InputError
+from elmore.files.input_files import CorpusFormat, format_of
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
-from elmore.text.input_format import CorpusFormat, format_of
 from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines, resolve_paragraphs
 from elmore.text.sentence_reader import read_sentences
 from elmore.text.style import TokenizerConfig

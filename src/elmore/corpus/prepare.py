@@ -24,19 +24,17 @@ from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabul
 from elmore.corpus.statistics import corpus_statistics
 from elmore.corpus.type_table import TypeTable
 from elmore.cpus import available_cpus
-from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_LANGUAGE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
+from elmore.defaults import DEFAULT_HELDOUT_SHARE, DEFAULT_PREPARE_SEED, DEFAULT_VOCABULARY_SIZE
 from elmore.display import join_names
 from elmore.errors import InputError, InputWarning
 from elmore.fields import check_value
 from elmore.files.atomic_files import atomic_write_folder
+from elmore.files.input_files import CorpusFormat, find_inputs
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name
 from elmore.progress import Progress
-from elmore.text.input_format import CorpusFormat
-from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.scripts import warn_about_unsegmented
-from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig, TokenizerName
-from elmore.text.tokenizer import Tokenizer
+from elmore.text.style import DEFAULT_LANGUAGE, TOKENIZER_VERSION, TokenizerConfig, TokenizerName
+from elmore.text.tokenizer import Tokenizer, warn_about_unsegmented
 from elmore.text.vocabulary import Vocabulary
 from elmore.version import __version__
 
@@ -102,7 +100,7 @@ def prepare(
             "heldout_share": float(heldout),
             "inputs": [{"name": display_name(file), "bytes": _size(file)} for file in found.files],
         }
-        draft.dropped.update(found.dropped)
+        draft.dropped.update(found.skipped)
         _write_corpus(folder, draft, is_heldout, types, vocabulary=chosen, style=style, facts=facts)
     return Corpus.open(output)
 

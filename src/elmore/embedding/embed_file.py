@@ -1,7 +1,7 @@
 """Embed whole files into a file of vectors: resumable, in bounded memory, whole or not at all."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from os import PathLike, fspath
 from pathlib import Path
 from time import monotonic
@@ -23,13 +23,19 @@ from elmore.embedding.vectors import AnyPath, is_vector_file
 from elmore.embedding.writer_thread import WriterThread
 from elmore.errors import InputError
 from elmore.fields import check_value
+from elmore.files.input_files import InputFormat, find_inputs
 from elmore.files.output_paths import check_output
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, total_bytes
 from elmore.progress import Progress, progress_bar
-from elmore.text.input_format import InputFormat, check_token_style
-from elmore.text.inputs import find_inputs
 from elmore.text.paragraphs import Paragraphs
-from elmore.text.sentence_reader import ResumePoint, SentenceStream, SourceSentence, check_shard, read_sentences
+from elmore.text.sentence_reader import (
+    ResumePoint,
+    SentenceStream,
+    SourceSentence,
+    check_shard,
+    read_sentences,
+    resolve_format,
+)
 from elmore.text.style import TokenizerName
 
 if TYPE_CHECKING:
@@ -102,13 +108,13 @@ def embed_file(
     """
     target = Path(target)
     inputs = find_inputs([fspath(path) for path in ([source] if isinstance(source, str | PathLike) else source)])
-    inputs.warn_about_dropped()
+    inputs.warn_about_skipped()
     files = inputs.files
     inference = InferenceOptions(**options)
     # Before a model is loaded: a wrong file name should not cost minutes.
     _check(input_format=input_format, paragraphs=paragraphs, tokenizer=tokenizer, errors=errors, layout=layout)
     _check_shard(shard, inference)
-    check_token_style(files, input_format, inference.token_style)
+    resolve_format(files, input_format=input_format, token_style=inference.token_style)
     if target.is_dir():
         raise InputError(f"{target}: is a folder; name a file to write")
     open_writer = writer_for(target, layout)
@@ -117,8 +123,7 @@ def embed_file(
     with progress_bar("embedding", show=show_progress_bar, total_bytes=total_bytes(files)) as progress:
         embedder = _open_embedder(model, options)
         layers = LayerSelection.parse(inference.layers, num_layers=embedder.num_layers)
-        style = embedder.card.text
-        style = replace(style, language=language or style.language, tokenizer=tokenizer or style.tokenizer)
+        style = embedder.card.text.with_overrides(language=language, tokenizer=tokenizer)
         # Everything that affects the vectors. `errors` does not: all bytes of committed sentences were valid. Folder
         # and date of the input do not either, because a commit contains a digest of the input.
         job = {

@@ -39,7 +39,7 @@ from elmore.formats import ModelCard
 from elmore.model import Model, load, save
 from elmore.progress import progress_bar
 from elmore.text.brackets import parse_brackets
-from elmore.text.checks import InputCheck
+from elmore.text.input_checks import InputCheck
 from elmore.text.paragraphs import Paragraphs
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle

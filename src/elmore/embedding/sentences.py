@@ -15,11 +15,10 @@ import numpy as np
 
 from elmore.embedding.stream import EncodedBatch, SentenceBatch
 from elmore.errors import InputError
-from elmore.text.checks import InputCheck
-from elmore.text.scripts import is_unsegmented
+from elmore.text.input_checks import InputCheck
 from elmore.text.style import PennStyle, TokenizerConfig
-from elmore.text.token_style import retokenize
-from elmore.text.tokenizer import Tokenizer
+from elmore.text.token_styles import retokenize
+from elmore.text.tokenizer import Tokenizer, is_unsegmented
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -81,11 +80,11 @@ def sentence_batches(
 ) -> Iterator[SentenceBatch[U]]:
     """The words of all sentences, in batches. The first sentences are read and checked at once, with warnings."""
     source = iter(sentences)
-    sample = _draw(source, check.left)
+    sample = _draw(source, check.remaining)
     first = [find(sample, 0)] if sample else []
     for words, _ in first:
         remark = warning_about_single_words([sentence for sentence, _ in sample], words, check.style)
-        check.look(words, remark, stacklevel=5)
+        check.check(words, remark, stacklevel=5)
     return chain(first, _remaining_batches(source, find, len(sample)))
 
 

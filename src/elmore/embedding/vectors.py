@@ -1,6 +1,5 @@
 """Read vectors back from a file, or from the parts of a job that was cut into shards."""
 
-import glob
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from elmore.display import html_table, join_names
 from elmore.embedding.vector_files import VectorReader, reader_for
 from elmore.errors import ElmoreError, FormatError, InputError, NotFound, error_context
+from elmore.files.input_files import expand_glob, is_glob
 
 AnyPath = str | PathLike[str]
 
@@ -218,10 +218,8 @@ def _paths(path: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], bool]:
         if not path:
             raise InputError("open_vectors was given an empty list of paths")
         return [Path(each) for each in path], len(path) > 1
-    if isinstance(path, str) and glob.has_magic(path) and not Path(path).exists():
-        if not (found := sorted(glob.glob(path, recursive=True))):  # noqa: PTH207  # Path.glob takes no absolute ones
-            raise NotFound(f"{path}: no file has such a name")
-        return [Path(each) for each in found], True
+    if isinstance(path, str) and is_glob(path):
+        return [Path(each) for each in expand_glob(path)], True
     return [Path(path)], False
 
 

@@ -23,7 +23,7 @@ from elmore.nn.bilm import padding_mask
 from elmore.nn.devices import allow_forked_process, choose_device, send, to_arrays, to_tensors
 from elmore.nn.mix import LayerMix
 from elmore.nn.pretrained import PretrainedBiLM, WordBatch
-from elmore.text.checks import InputCheck
+from elmore.text.input_checks import InputCheck
 from elmore.text.tokenizer import Tokenizer
 
 
@@ -169,8 +169,8 @@ class Elmo(nn.Module):
             raise InputError("Elmo takes a list of sentences; put the string into a list")
         given = list(sentences)
         words = tokenize_sentences(given, self.tokenizer)
-        if self._check.left:
-            self._check.look(words, warning_about_single_words(given, words, self._check.style), stacklevel=3)
+        if self._check.remaining:
+            self._check.check(words, warning_about_single_words(given, words, self._check.style), stacklevel=3)
         return WordBatch.of(words, self._model.word_indexer)
 
     def forward(self, sentences: WordBatch | Iterable[Sentence]) -> ElmoOutput:

@@ -24,11 +24,11 @@ from elmore.model import Model, load
 from elmore.scoring.rows import Predicted, ReadingStep, Rows, Scores, Words, steps_of
 from elmore.scoring.softmax import Softmax
 from elmore.text.brackets import BracketedWords, parse_brackets, retokenize_brackets
-from elmore.text.checks import InputCheck
+from elmore.text.input_checks import InputCheck
 from elmore.text.paragraphs import UNWRAP_ADVICE
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
-from elmore.text.token_style import retokenize
+from elmore.text.token_styles import retokenize
 from elmore.text.tokenizer import Tokenizer
 
 AnyModel: TypeAlias = "str | Path | Model | Predictor | None"  # a name or a path too; None is elmore-en
@@ -83,7 +83,7 @@ class Predictor:
             found = split_text(sentences, style=self.model.card.text, advice=UNWRAP_ADVICE)
             sentences = [sentence.text for sentence in found]
         words = (self._words(sentence, number, token_style) for number, sentence in enumerate(sentences))
-        return self.check.passed(words)
+        return self.check.check_stream(words)
 
     def bracketed_words(self, sentence: Sentence, *, token_style: TokenStyle = DEFAULT_TOKEN_STYLE) -> BracketedWords:
         """The words of a sentence with one place in [brackets], and which of them stand there; see `words_of`."""
@@ -92,7 +92,7 @@ class Predictor:
         found = parse_brackets(given, self.tokenizer)
         if token_style != "moses" and not isinstance(sentence, str):
             found = retokenize_brackets(found, self.tokenizer, style=token_style)
-        self.check.look([found.words], stacklevel=4)
+        self.check.check([found.words], stacklevel=4)
         return found
 
     def read_from_fixed_state(self, sentences: Iterable[Words]) -> Iterator[Predicted]:

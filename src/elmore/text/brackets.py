@@ -1,4 +1,4 @@
-"""A word in [brackets]: how a user points at a place in a sentence."""
+"""One position of a sentence, marked with [brackets] by a user."""
 
 import re
 from collections.abc import Sequence
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 from elmore.errors import InputError
 from elmore.text.style import PennStyle
-from elmore.text.token_style import retokenize
+from elmore.text.token_styles import retokenize
 from elmore.text.tokenizer import Tokenizer
 
 
 class BracketedWords(NamedTuple):
-    """The words of a sentence without its brackets, and which of them stood in brackets."""
+    """The words of a sentence without its brackets, and the indices of the words inside the brackets."""
 
     words: list[str]
-    bracketed: range  # empty if the brackets are
+    bracketed: range  # empty for empty brackets
 
 
 def parse_brackets(sentence: str | Sequence[str], tokenizer: Tokenizer) -> BracketedWords:
-    """Find the one place in brackets, in a string or as one word of a list.
+    """Find the brackets in a string, or the bracketed word in a list of words.
 
     >>> from elmore.text.style import TokenizerConfig
     >>> parse_brackets("I took a [bow].", Tokenizer(TokenizerConfig()))
@@ -27,40 +27,43 @@ def parse_brackets(sentence: str | Sequence[str], tokenizer: Tokenizer) -> Brack
     BracketedWords(words=['I', 'took', 'a', '.'], bracketed=range(3, 3))
     """
     if isinstance(sentence, str):
-        if len(found := list(re.finditer(r"\[([^\[\]]*)\]", sentence))) == 1:
-            start, end = found[0].span()
-            # Tokenised with what the brackets hold, since a tokeniser looks at the neighbours of a mark; where that is
-            # nothing, with a blank, so that the neighbours do not become one word.
-            inside = found[0][1] or " "
-            words, offsets = tokenizer.tokenize(sentence[:start] + inside + sentence[end:])
+        if len(brackets := list(re.finditer(r"\[([^\[\]]*)\]", sentence))) == 1:
+            start, end = brackets[0].span()
+            # Tokenized with the content, because the neighbors of a mark matter. Empty brackets become a space, so that
+            # the neighbors do not become one word.
+            content = brackets[0][1] or " "
+            words, offsets = tokenizer.tokenize(sentence[:start] + content + sentence[end:])
             before = sum(right <= start for _, right in offsets)
-            after = sum(left >= start + len(inside) for left, _ in offsets)
+            after = sum(left >= start + len(content) for left, _ in offsets)
             return BracketedWords(words, range(before, len(words) - after))
     else:
-        places = [place for place, word in enumerate(sentence) if word[:1] == "[" and word[-1:] == "]"]
-        if len(places) == 1:
-            place, inside = places[0], [word for word in (sentence[places[0]][1:-1],) if word]
-            words = [*sentence[:place], *inside, *sentence[place + 1 :]]
-            return BracketedWords(words, range(place, place + len(inside)))
-    raise InputError(f"put exactly one place in [brackets], as in 'I took a [bow] .'; given was {sentence!r}")
+        indices = [index for index, word in enumerate(sentence) if word[:1] == "[" and word[-1:] == "]"]
+        if len(indices) == 1:
+            (index,) = indices
+            bracketed = [sentence[index][1:-1]] if len(sentence[index]) > 2 else []
+            words = [*sentence[:index], *bracketed, *sentence[index + 1 :]]
+            return BracketedWords(words, range(index, index + len(bracketed)))
+    raise InputError(
+        f"mark exactly one position with [brackets], as in 'I took a [bow].'; the sentence is {sentence!r}"
+    )
 
 
-def retokenize_brackets(found: BracketedWords, tokenizer: Tokenizer, *, style: PennStyle) -> BracketedWords:
-    """Turn tokens of a style into the tokeniser's words, as `retokenize` does; the place in brackets stays in them.
+def retokenize_brackets(sentence: BracketedWords, tokenizer: Tokenizer, *, style: PennStyle) -> BracketedWords:
+    """Convert tokens of a style to the tokenizer's words, as `retokenize` does, with the position of the brackets.
 
-    Of a word that the token in brackets shares with a neighbour, it is the neighbour's, unless it has no other: in
-    do [n't] the place is that of 't, behind don.
+    If the bracketed token shares a word with a neighbor, the word belongs to the neighbor, unless the token has no
+    other: in do [n't] the position is that of 't, after don.
 
     >>> from elmore.text.style import TokenizerConfig
     >>> penn = BracketedWords(["I", "do", "n't", "know"], range(2, 3))
     >>> retokenize_brackets(penn, Tokenizer(TokenizerConfig()), style="penn")
     BracketedWords(words=['I', 'don', "'t", 'know'], bracketed=range(2, 3))
     """
-    words, spans = retokenize(found.words, tokenizer, style=style)
-    place = found.bracketed.start
-    before = spans[place - 1].stop if place else 0
-    if not found.bracketed:
+    words, spans = retokenize(sentence.words, tokenizer, style=style)
+    index = sentence.bracketed.start
+    before = spans[index - 1].stop if index else 0
+    if not sentence.bracketed:
         return BracketedWords(words, range(before, before))
-    own = spans[place]
-    after = spans[place + 1].start if place + 1 < len(spans) else len(words)
-    return BracketedWords(words, range(max(own.start, before), min(own.stop, after)) or own)
+    span = spans[index]
+    after = spans[index + 1].start if index + 1 < len(spans) else len(words)
+    return BracketedWords(words, range(max(span.start, before), min(span.stop, after)) or span)

@@ -17,11 +17,20 @@ import warnings
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from elmore.text.abbreviations import english_prefixes, nonbreaking_prefixes
-from elmore.text.moses_characters import HAN, HANGUL, HIRAGANA, KATAKANA, LETTER, CharacterClasses
-from elmore.text.moses_rules import END, MORE, NOTHING, Apostrophe, MosesRules, Span, find_words
+from elmore.text.moses_rules import (
+    END,
+    LETTER,
+    MORE,
+    NOTHING,
+    Apostrophe,
+    CharacterClasses,
+    MosesRules,
+    Span,
+    find_words,
+)
+from elmore.text.nonbreaking import english_prefixes, has_protected, nonbreaking_prefixes, protected_pattern
 from elmore.text.normalize import INVISIBLE, normalize_with_offsets, visible_parts
-from elmore.text.protected import has_protected, protected_pattern
+from elmore.text.unicode_tables import HAN, HANGUL, HIRAGANA, KATAKANA
 
 
 class Tokens(NamedTuple):
@@ -50,13 +59,13 @@ def tokenize_v1(text: str, *, language: str) -> Tokens:
 def tokenize_v2(text: str, *, language: str) -> Tokens:
     """Apply the Moses rules to prepared text. A word is the visible text under its offset, with ' for ’ in words."""
     plain = _with_plain_characters(text)
-    source, places = normalize_with_offsets(plain)
+    source, positions = normalize_with_offsets(plain)
     source = _with_protected_words(source)
     spans = find_words(source, _rules(language, version=2))
     _separate_final_stop(spans, source)
-    if places is None:
+    if positions is None:
         return Tokens([plain[start:end] for start, end in spans], spans)
-    offsets = [(places[start][0], places[end - 1][1]) for start, end in spans]
+    offsets = [(positions[start][0], positions[end - 1][1]) for start, end in spans]
     return Tokens(visible_parts(plain, offsets), offsets)
 
 

@@ -12,20 +12,78 @@ Moses states its rules as a chain of substitutions. Each substitution consumes t
 not change a second mark next to the same character: a'b'c becomes a 'b'c. Such marks are rare. `_decide_marks` decides
 about them before the search for words.
 
+The rules see each text as ASCII: a character above ASCII is replaced by an ASCII character of its class. So one small
+pattern serves all scripts, and offsets stay the same. Letters that Unicode added after sacremoses' tables are symbols.
+
+    “Ça coûte 3½ €”    becomes    |Aa coAte 3| ||
+
 Reference: tokenizer.perl of Moses, in the form of sacremoses. Tests compare all languages with sacremoses.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cache
 from typing import Literal, NamedTuple
 
-from elmore.text.abbreviations import NonbreakingPrefixes
-from elmore.text.moses_characters import LOWERCASE, CharacterClasses, is_in
+from elmore.text.nonbreaking import NonbreakingPrefixes
+from elmore.text.unicode_tables import DIGITS, LETTERS, LOWERCASE, NUMBERS
 
 Span = tuple[int, int]
 Apostrophe = Literal["starts a word", "ends a word", "is a word"]  # between two letters
+
+
+LETTER = "A"
+DIGIT = "0"
+LETTER_NUMBER = "\3"  # a letter and a number, such as Ⅷ
+SYMBOL = "|"
+SPACE = " "
+
+_ABOVE_ASCII = re.compile(r"[^\0-\x7f]+")
+_LAST_OF_PLANE_0 = 0xFFFF
+
+
+class CharacterClasses(dict[int, str]):
+    r"""A table for `str.translate` that is filled when a character is first seen.
+
+    `letters` and `symbols` are tables of ranges, in addition to Perl's classes. Symbols have priority.
+
+    >>> CharacterClasses().to_ascii("Ça coûte 3½ €")
+    'Aa coAte 3| |'
+    """
+
+    def __init__(self, *letters: str, symbols: str = "") -> None:
+        super().__init__()
+        self._letters = (LETTERS, *letters)
+        self._symbols = symbols
+
+    def to_ascii(self, text: str) -> str:
+        """The text, of the same length, with each character above ASCII replaced by one of its class."""
+        return text if text.isascii() else _ABOVE_ASCII.sub(lambda run: run[0].translate(self), text)
+
+    def __missing__(self, code: int) -> str:
+        character_class = self._class_of(chr(code))
+        if code <= _LAST_OF_PLANE_0:  # bounds the table
+            self[code] = character_class
+        return character_class
+
+    def _class_of(self, character: str) -> str:
+        if character.isspace():
+            return SPACE
+        if is_in(character, self._symbols):
+            return SYMBOL
+        if any(is_in(character, letters) for letters in self._letters):
+            return LETTER_NUMBER if is_in(character, NUMBERS) else LETTER
+        return DIGIT if is_in(character, DIGITS) else SYMBOL
+
+
+def is_in(character: str, ranges: str) -> bool:
+    """Whether a character belongs to a table of ranges (see `unicode_tables`).
+
+    >>> is_in("m", "az"), is_in("z", "az")
+    (True, False)
+    """
+    return bisect_right(ranges, character) % 2 == 1
 
 
 class MosesRules(NamedTuple):
@@ -135,7 +193,7 @@ def _decide_marks(classes: str, apostrophe: Apostrophe) -> str:
     return re.sub("'", lambda _: next(decisions), classes)
 
 
-_NUMBERS = frozenset("0123456789\3")
+_NUMBER_CLASSES = frozenset("0123456789\3")
 
 
 def _decide_commas(run: re.Match[str], text_start: int) -> str:
@@ -144,9 +202,9 @@ def _decide_commas(run: re.Match[str], text_start: int) -> str:
         return ","
     # Moses takes pairs: a character that is no number, and a comma, which is then separated from the next character.
     # The first pair begins before the run or, after a number, with the run. A comma in no pair stays with a number.
-    begins_before_run = not is_first and run.string[run.start() - 1] not in _NUMBERS
+    begins_before_run = not is_first and run.string[run.start() - 1] not in _NUMBER_CLASSES
     ends_pair = (len(run[0]) % 2 == 1) == begins_before_run
-    is_before_number = run.string[run.end() : run.end() + 1] in _NUMBERS
+    is_before_number = run.string[run.end() : run.end() + 1] in _NUMBER_CLASSES
     return SEPARATE * (len(run[0]) - 1) + (START if is_before_number and not ends_pair else SEPARATE)
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 from unicodedata import is_normalized, normalize
 
-from elmore.text.combining_marks import MARKS_IN_PLANE_0, MARKS_IN_PLANE_1
+from elmore.text.unicode_tables import MARKS_IN_PLANE_0, MARKS_IN_PLANE_1
 
 
 class NormalizedText(NamedTuple):

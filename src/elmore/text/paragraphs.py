@@ -1,10 +1,10 @@
-"""Which lines of running text make a paragraph: every line is one, or hard-wrapped lines up to a blank one.
+"""Paragraphs of running text: each line is a paragraph, or hard-wrapped lines up to a blank line.
 
-line        a line is a paragraph, as most corpora have it
-blank-line  lines were wrapped at some width, as in Project Gutenberg's books and in mail: they go on until a blank one
+line        each line is a paragraph, as in most corpora
+blank-line  lines are wrapped, as in books of Project Gutenberg and in mail; a blank line ends a paragraph
 
-Nobody has to know which it is. Wrapped text shows itself: its lines fill the width, so that the next line's first word
-would not have fitted, and they end and begin in the middle of sentences.
+By default this is detected. Wrapped lines are so long that the first word of the next line did not fit, and they begin
+and end in the middle of sentences.
 """
 
 import re
@@ -19,33 +19,31 @@ from elmore.errors import InputError, InputWarning
 Paragraphs = Literal["line", "blank-line"]
 PARAGRAPHS: tuple[Paragraphs, ...] = ("line", "blank-line")
 
-# Wrapping shows in so many lines; several times as many are looked at, since a book may begin with a long table of
-# contents.
-SAMPLE_LINES = 200
-LOOKAHEAD_LINES = 5 * SAMPLE_LINES
+SAMPLE_LINES = 200  # enough to detect wrapping
+LOOKAHEAD_LINES = 5 * SAMPLE_LINES  # because a book can begin with a long table of contents
 
 NumberedLines = Iterator[tuple[int, str]]
 
-PARAGRAPHS_ADVICE = "say which it is with --paragraphs (in Python: paragraphs=) blank-line or line"
-# Where nobody asks which it is.
-UNWRAP_ADVICE = "if that is wrong, write each paragraph in one line, with a blank line behind it"
+PARAGRAPHS_ADVICE = "to decide it, give --paragraphs (in Python: paragraphs=) blank-line or line"
+# For callers without this option.
+UNWRAP_ADVICE = "if this is wrong, write each paragraph on one line, with a blank line after it"
 
 
 class Paragraph(NamedTuple):
-    """A paragraph in one line, and where the lines of the file begin in it: (place, number of the line)."""
+    """A paragraph on one line, and the lines of the file in it: (offset of the start, number of the line)."""
 
     text: str
     lines: list[tuple[int, int]]
 
-    def line_at(self, place: int) -> int:
-        """The number of the line that this character of the text stands in."""
-        return self.lines[bisect_right(self.lines, place, key=lambda line: line[0]) - 1][1]
+    def line_at(self, offset: int) -> int:
+        """The number of the line that contains this character of the text."""
+        return self.lines[bisect_right(self.lines, offset, key=lambda line: line[0]) - 1][1]
 
 
 def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str) -> Iterator[Paragraph]:
-    """Put numbered lines together into paragraphs; None finds out how, and says so if they are wrapped.
+    """Join numbered lines to paragraphs; with `paragraphs=None` wrapping is detected, and a warning reports it.
 
-    Blank lines come out as empty paragraphs, one for each.
+    Each blank line is an empty paragraph.
     """
     resolved, lines = resolve_paragraphs(lines, paragraphs=paragraphs, name=name)
     if resolved == "blank-line":
@@ -56,10 +54,9 @@ def read_paragraphs(lines: NumberedLines, *, paragraphs: Paragraphs | None, name
 def resolve_paragraphs(
     lines: NumberedLines, *, paragraphs: Paragraphs | None, name: str, advice: str = PARAGRAPHS_ADVICE
 ) -> tuple[Paragraphs, NumberedLines]:
-    """How the lines make paragraphs, as told or as the first of them show, and all of the lines.
+    """The kind of paragraphs, as requested or detected from the first lines, and all lines.
 
-    Where none was told and the first lines do not look wrapped, the others are watched as they pass, and what looks so
-    later is said. `advice` is what to do if it is wrong.
+    If the first lines do not look wrapped, a warning reports later lines that do. `advice` ends each warning.
     """
     if paragraphs is not None:
         if paragraphs not in PARAGRAPHS:
@@ -68,23 +65,23 @@ def resolve_paragraphs(
     head: list[tuple[int, str]] = []
     for numbered in lines:
         head.append(numbered)
-        # A line wider than any page is a paragraph: nobody has to wait for more.
+        # A line wider than a page is a paragraph. No more lines are needed.
         if len(head) == LOOKAHEAD_LINES or len(numbered[1]) > 2 * _WIDEST:
             break
     samples = [[line for _, line in head[i : i + SAMPLE_LINES]] for i in range(0, len(head), SAMPLE_LINES)]
-    telling = [is_hard_wrapped(sample) for sample in samples if any(map(all, pairwise(sample)))]
-    if not telling or sum(telling) < len(telling) / 2:
-        return "line", chain(head, _watched(lines, name, advice))
+    wrapped = [is_hard_wrapped(sample) for sample in samples if any(map(all, pairwise(sample)))]
+    if not wrapped or sum(wrapped) < len(wrapped) / 2:
+        return "line", chain(head, _warn_if_wrapped(lines, name, advice))
     warnings.warn(
-        f"{name}: its lines look hard-wrapped, so they are read as one paragraph up to a blank line; {advice}",
+        f"{name}: its lines look hard-wrapped, so a blank line ends each paragraph; {advice}",
         InputWarning,
         stacklevel=2,
     )
     return "blank-line", chain(head, lines)
 
 
-def _watched(lines: NumberedLines, name: str, advice: str) -> NumberedLines:
-    """The same lines; the first of them that look wrapped are remarked upon."""
+def _warn_if_wrapped(lines: NumberedLines, name: str, advice: str) -> NumberedLines:
+    """The same lines, with one warning if a sample of them looks wrapped."""
     sample: list[str] = []
     for number, line in lines:
         yield number, line
@@ -94,7 +91,7 @@ def _watched(lines: NumberedLines, name: str, advice: str) -> NumberedLines:
         if is_hard_wrapped(sample):
             warnings.warn(
                 f"{name}: from line {number + 1 - SAMPLE_LINES} on its lines look hard-wrapped, and each is read as a "
-                f"paragraph, as those before; {advice}",
+                f"paragraph, as the lines before; {advice}",
                 InputWarning,
                 stacklevel=2,
             )
@@ -108,9 +105,9 @@ _FINISHED = re.compile(r"[.!?:;…。][\"'”’)\]_*]*$")
 
 
 def is_hard_wrapped(lines: Sequence[str]) -> bool:
-    """Whether these lines were wrapped: of those that are followed by another, most are full and unfinished.
+    """Whether lines are wrapped: most lines that another line follows are full and do not end a sentence.
 
-    Of three and four that are followed by another, all must be; fewer tell nothing.
+    If another line follows only three or four lines, all of them must be so. With fewer the result is False.
 
     >>> is_hard_wrapped(["Call me Ishmael.", "Some years ago I went to sea."] * 9)
     False
@@ -120,7 +117,7 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
     if len(pairs) < 3:
         return False
     few = len(pairs) < 5
-    # Not the widest line: a heading or an address may stick out.
+    # Not the longest line, which can be a heading or an address.
     width = sorted(len(line) for line, _ in pairs)[-1 if few else int(0.95 * (len(pairs) - 1))]
     if not _NARROWEST <= width <= _WIDEST:
         return False
@@ -131,15 +128,15 @@ def is_hard_wrapped(lines: Sequence[str]) -> bool:
     ]
     if few:
         return len(wrapped) == len(pairs) and all(after[0].islower() for after in wrapped)
-    # A list of titles begins every line with a capital; a script without capitals cannot tell.
+    # Each line of a list of titles begins with a capital. Letters without case count as small.
     inside = sum(after[0].islower() or after[0] == after[0].swapcase() for after in wrapped)
     return len(wrapped) >= 0.5 * len(pairs) and inside >= 0.4 * len(wrapped)
 
 
 def join_wrapped_lines(lines: NumberedLines) -> Iterator[Paragraph]:
-    """Join lines up to a blank one, with a blank between them; a blank line comes out as an empty paragraph.
+    """Join the lines up to each blank line, with spaces between them. Each blank line is an empty paragraph.
 
-    A word that was parted by a hyphen stays so.
+    Words that are hyphenated at a line end stay hyphenated.
     """
     parts: list[str] = []
     starts: list[tuple[int, int]] = []

@@ -1,30 +1,29 @@
-r"""The rules of the Penn Treebank for English, in the forms that data comes in, with every word's place in the text.
+r"""The word rules of the Penn Treebank for English, in four styles of data sets, with the offset of each word.
 
-All of them cut don't into do n't and it's into it 's, keep 1,000 and Mr. whole, and make words of marks; web and mail
-addresses, @names, #tags and emoticons stay whole. They differ in what they do besides:
+All styles split don't into do n't and it's into it 's. They do not split 1,000, Mr., web and mail addresses, @names,
+#tags and emoticons. Marks are words. The styles differ in:
 
-    style   as in                     a "b" (c)              and/or      well-known    U.S. as the last word
+    style   data sets                 a "b" (c)              and/or      well-known    U.S. as the last word
     penn    LDC's treebanks, SST      a `` b '' -LRB- c …    and\/or     well-known    U.S.
     nltk    NLTK; SNLI, MultiNLI      a `` b '' ( c )        and/or      well-known    U.S .
     plain   WikiNEuRal, LitBank       a " b " ( c )          and / or    well-known    U.S .
     ud      UD's English treebanks    a " b " ( c )          and / or    well - known  U.S .
 
-References: the treebank's tokenizer.sed (MacIntyre, 1995); for `ud`, what stands in UD English-EWT.
+References: the treebank's tokenizer.sed (MacIntyre, 1995); for `ud`, the tokens of UD English-EWT.
 """
 
 import re
 from functools import cache
 from typing import NamedTuple
 
-from elmore.text.abbreviations import COUNTED, NUMBER, abbreviations
 from elmore.text.moses import Tokens
+from elmore.text.nonbreaking import NUMBER, NUMBERED_ABBREVIATIONS, PROTECTED_PATTERN, abbreviations
 from elmore.text.normalize import normalize_with_offsets, visible_parts
-from elmore.text.protected import PROTECTED_PATTERN
 from elmore.text.style import PennStyle
 
 ESCAPED_BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-# Words that the treebank parts in two.
-HALVES = (
+# Words that the treebank splits in two.
+SPLIT_CONTRACTIONS = (
     ("can", "not"),
     ("gon", "na"),
     ("wan", "na"),
@@ -39,9 +38,10 @@ HALVES = (
 
 
 def tokenize_penn(text: str, *, style: PennStyle = "penn") -> Tokens:
-    r"""The words of one sentence. What is seen under an offset is the word, but for what the style escapes.
+    r"""Split one sentence into words. A word is the visible text under its offset, except for escapes.
 
-    `penn` writes brackets, quotes, / and * as the treebank does, and ASCII for typographic marks; `nltk` only quotes.
+    `penn` escapes brackets, quotes, / and * as the treebank does, and writes typographic marks in ASCII. `nltk` escapes
+    only quotes.
 
     >>> tokenize_penn("(I can't.)")
     Tokens(words=['-LRB-', 'I', 'ca', "n't", '.', '-RRB-'], offsets=[(0, 1), (1, 2), (3, 5), (5, 8), (8, 9), (9, 10)])
@@ -49,10 +49,10 @@ def tokenize_penn(text: str, *, style: PennStyle = "penn") -> Tokens:
     Well | - | known | " | facts | " | and | / | or | lies
     """
     rules = _RULES[style]
-    source, places = normalize_with_offsets(text)
-    spans = [found.span() for found in _pattern(rules).finditer(source)]
-    _part_final_stop(source, spans, keep_abbreviations=rules.is_escaped)
-    offsets = spans if places is None else [(places[start][0], places[end - 1][1]) for start, end in spans]
+    source, positions = normalize_with_offsets(text)
+    spans = [word.span() for word in _pattern(rules).finditer(source)]
+    _separate_final_stop(source, spans, keep_abbreviations=rules.is_escaped)
+    offsets = spans if positions is None else [(positions[start][0], positions[end - 1][1]) for start, end in spans]
     words = visible_parts(text, offsets)
     if rules.has_penn_quotes:
         words = _with_penn_quotes(words, source, spans)
@@ -62,22 +62,22 @@ def tokenize_penn(text: str, *, style: PennStyle = "penn") -> Tokens:
 
 
 def keeps_hyphen(prefix: str) -> bool:
-    """Whether UD keeps a hyphen behind this, as in re-read and not in well-read."""
+    """Whether UD does not separate a hyphen after this prefix: re-read, but well - read."""
     return bool(re.fullmatch(_PREFIXES, prefix, re.IGNORECASE))
 
 
 class _Rules(NamedTuple):
-    """What the styles differ in."""
+    """The differences of the styles."""
 
     has_penn_quotes: bool = False
     is_escaped: bool = False
-    cuts_slashes: bool = True
+    separates_slashes: bool = True
     is_ud: bool = False
 
 
 _RULES: dict[PennStyle, _Rules] = {
-    "penn": _Rules(has_penn_quotes=True, is_escaped=True, cuts_slashes=False),
-    "nltk": _Rules(has_penn_quotes=True, cuts_slashes=False),
+    "penn": _Rules(has_penn_quotes=True, is_escaped=True, separates_slashes=False),
+    "nltk": _Rules(has_penn_quotes=True, separates_slashes=False),
     "plain": _Rules(),
     "ud": _Rules(is_ud=True),
 }
@@ -85,23 +85,23 @@ _RULES: dict[PennStyle, _Rules] = {
 _LETTER = r"[^\W\d_]"
 _NOT = r"n['’]t(?!\w)"
 _CLITIC = r"(?:s|m|d|ll|re|ve)(?!\w)"
-# Else an apostrophe behind a blank begins a quotation.
+# Other apostrophes after a space begin a quotation.
 _SHORTENED = r"['’](?:(?:em|til|cause|bout|round)\b|n\b['’]?|\d\ds?\b)"
-_HALF = "|".join(f"{first}(?={second}(?!\\w))" for first, second in HALVES).replace("'", "['’]")
+_FIRST_HALF = "|".join(f"{first}(?={second}(?!\\w))" for first, second in SPLIT_CONTRACTIONS).replace("'", "['’]")
 
 
 @cache
 def _pattern(rules: _Rules) -> re.Pattern[str]:
-    """What is a word: the first of these that fits, wherever the last one ended."""
+    """A pattern of one word. The first alternative that matches is used."""
     return re.compile(
         rf"""
         (?:mailto:)?(?:{PROTECTED_PATTERN})
-        | -[LR][RSC]B- | (?:\\[/*])+ | (?<!\S)(?i:['’]{_CLITIC})(?!\S)     # of a text that was cut before
+        | -[LR][RSC]B- | (?:\\[/*])+ | (?<!\S)(?i:['’]{_CLITIC})(?!\S)     # of text that is split already
         | &(?:amp|lt|gt|quot|apos);
-        | (?i:{_NOT} | (?<=[\w.])['’`]{_CLITIC} | (?<=more)['’]n(?!\w) | (?<!\w)(?:{_SHORTENED}|{_HALF}))
+        | (?i:{_NOT} | (?<=[\w.])['’`]{_CLITIC} | (?<=more)['’]n(?!\w) | (?<!\w)(?:{_SHORTENED}|{_FIRST_HALF}))
         | {_UD_WORDS if rules.is_ud else "(?!)"}
         | (?<![\w.])(?:{_LETTER}{{1,2}}\.)+{_LETTER}\.(?!\w)              # U.S.
-        | (?<![\w.])(?:(?:{abbreviations()})\.(?!\w) | (?:{COUNTED})\.(?=\s*(?:{NUMBER})))
+        | (?<![\w.])(?:(?:{abbreviations()})\.(?!\w) | (?:{NUMBERED_ABBREVIATIONS})\.(?=\s*(?:{NUMBER})))
         | (?<!\w)(?:US|U|C|A|HK|NZ)\$
         | (?<!\S)[.+]\d[\d.,]*(?!\w) | (?<!\S)\.\w+                       # .5, +44, .doc
         | {_word(rules)}
@@ -114,7 +114,7 @@ def _pattern(rules: _Rules) -> re.Pattern[str]:
 
 
 def _word(rules: _Rules) -> str:
-    """Letters and digits, and the marks that may join them."""
+    """A pattern of letters and digits, and the marks that can join them."""
     character = rf"(?!(?i:{_NOT}))\w"
     joints = [
         rf"['’](?!(?i:{_CLITIC}))(?={_LETTER})",
@@ -123,7 +123,7 @@ def _word(rules: _Rules) -> str:
         r"[.&@](?=\w)",
         r"\*+(?=\w)",
     ]
-    if not rules.cuts_slashes:
+    if not rules.separates_slashes:
         joints.append(r"\\?/(?=\w)")
     if not rules.is_ud:
         joints += r"[-‐‑](?=\w)", r"(?<!\d)–(?=\w)"
@@ -132,7 +132,7 @@ def _word(rules: _Rules) -> str:
     return rf"{prefix}(?:{character})+(?:(?:{'|'.join(joints)})(?:{character})+)*{suffix}"
 
 
-# No words of their own before a hyphen.
+# Before a hyphen, these are not words.
 _PREFIXES = (
     "ante|anti|arch|auto|bi|bio|co|counter|cross|cyber|de|e|eco|em|en|ex|extra|hyper|infra|inter|intra|macro|mega|meta|"
     "mid|mini|mono|multi|neo|non|over|para|poly|post|pre|pro|proto|pseudo|psycho|quasi|re|retro|semi|socio|sub|super|"
@@ -153,8 +153,8 @@ _UD_WORDS = rf"""
 _CLOSING = frozenset(['"', "'", "''", "”", "’", "»", ")", "]", "}"])
 
 
-def _part_final_stop(source: str, spans: list[tuple[int, int]], *, keep_abbreviations: bool) -> None:
-    """Make a word of the stop that ends the sentence, where the last word has it."""
+def _separate_final_stop(source: str, spans: list[tuple[int, int]], *, keep_abbreviations: bool) -> None:
+    """Separate the final stop of a sentence from the last word."""
     last = len(spans) - 1
     while last > 0 and source[slice(*spans[last])] in _CLOSING:
         last -= 1
@@ -172,19 +172,19 @@ _OPENING = frozenset("([{<=/-–—`'‘“")
 
 def _with_penn_quotes(words: list[str], source: str, spans: list[tuple[int, int]]) -> list[str]:
     """The words, with `` and '' for double quotes."""
-    written = []
+    escaped = []
     is_open = False
     for word, (start, end) in zip(words, spans, strict=True):
         if word == '"':
             is_open = _opens(source, start, end, is_open=is_open)
-            written.append("``" if is_open else "''")
+            escaped.append("``" if is_open else "''")
         else:
-            written.append(word)
-    return written
+            escaped.append(word)
+    return escaped
 
 
 def _opens(source: str, start: int, end: int, *, is_open: bool) -> bool:
-    """Whether a quote opens a quotation, by what it clings to, or else by the one before."""
+    """Whether a quote opens a quotation: by the characters next to it, otherwise by the previous quote."""
     is_first = source[start - 1 : start].strip() == ""
     is_last = source[end : end + 1].strip() == ""
     if is_first and is_last:
@@ -198,12 +198,12 @@ _UNESCAPED = re.compile(r"(?<!\\)[/*]")
 
 
 def _escaped(words: list[str], source: str, spans: list[tuple[int, int]]) -> list[str]:
-    """The words as the treebank writes them."""
-    written = []
+    """The words with the escapes of the treebank."""
+    escaped = []
     for word, (start, end) in zip(words, spans, strict=True):
         if word == "'":
-            written.append("`" if _opens(source, start, end, is_open=True) else "'")
+            escaped.append("`" if _opens(source, start, end, is_open=True) else "'")
         else:
             ascii_form = ESCAPED_BRACKETS.get(word) or _ASCII.get(word) or word.translate(_ASCII_INSIDE)
-            written.append(_UNESCAPED.sub(r"\\\g<0>", ascii_form))
-    return written
+            escaped.append(_UNESCAPED.sub(r"\\\g<0>", ascii_form))
+    return escaped

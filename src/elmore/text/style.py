@@ -1,32 +1,40 @@
-"""How the text of a model was prepared, so that new text can be prepared alike."""
+"""The tokenizer settings of a model, and the names of tokenizers and token styles."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, get_args
 
-from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.fields import checked_field
 
-TokenizerName = Literal["moses", "whitespace", "characters"]
+TokenizerName = Literal["moses", "whitespace", "characters"]  # see `tokenizer`
 TOKENIZERS: tuple[TokenizerName, ...] = get_args(TokenizerName)
 
-PennStyle = Literal["penn", "nltk", "plain", "ud"]  # `penn` says how they differ
-TokenStyle = Literal["moses", PennStyle]  # of tokens that a user gives, and of data; see `token_style`
+PennStyle = Literal["penn", "nltk", "plain", "ud"]  # see `penn`
+TokenStyle = Literal["moses", PennStyle]  # of tokenized input, and of data sets
 TOKEN_STYLES: tuple[TokenStyle, ...] = ("moses", *get_args(PennStyle))
 DEFAULT_TOKEN_STYLE: TokenStyle = "moses"
+DEFAULT_LANGUAGE = "en"
 
-TOKENIZER_VERSION = 2  # of new corpora, and so of models trained on them
-TOKENIZER_VERSIONS = (1, 2)
+TOKENIZER_VERSION = 2  # of new corpora and of models trained on them
+TOKENIZER_VERSIONS = (1, 2)  # see `moses`
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
-    """What a model expects of its text; stands in its card."""
+    """How the training text of a model was tokenized; part of its card."""
 
-    tokenizer: TokenizerName = "moses"  # "characters": every symbol is a token, as in proteins
-    # 1 is what a card that does not say means; see `moses` for what differs.
+    tokenizer: TokenizerName = "moses"
+    # The default is the version of cards without this field.
     tokenizer_version: int = checked_field(
         1, at_least=1, at_most=TOKENIZER_VERSION, must_be=f"from 1 to {TOKENIZER_VERSION}; a newer elmore may know it"
     )
-    language: str = DEFAULT_LANGUAGE  # chooses abbreviations and clitics for tokeniser and splitter
+    language: str = DEFAULT_LANGUAGE  # chooses abbreviations and clitics, for sentences and words
     lowercase: bool = False
-    escape: bool = False  # &apos; for ', as some Moses pipelines left it
+    escape: bool = False  # HTML escapes, such as &apos; for ', as in some Moses pipelines
+
+    def with_overrides(self, **changes: Any) -> Self:
+        """A copy with the changed fields whose values are not None.
+
+        >>> TokenizerConfig(language="de").with_overrides(language=None, lowercase=True).language
+        'de'
+        """
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})

@@ -3,21 +3,25 @@
 moses       the rules of the Moses toolkit, as for nearly all published models
 whitespace  the text is tokenized already, with spaces between words
 characters  each character is a word, as in proteins
+
+Scripts without spaces between words (Chinese, Japanese, Thai, Lao, Burmese, Khmer) need a word segmenter, and Elmore
+has none. Use the program that segmented the model's training text.
 """
 
 import re
+import warnings
 from dataclasses import dataclass
+from functools import cache
 
-from elmore.errors import InputError
+from elmore.errors import InputError, InputWarning
 from elmore.text.moses import Tokens, tokenize_v1, tokenize_v2
-from elmore.text.scripts import warn_about_unsegmented
 from elmore.text.style import TOKENIZER_VERSIONS, TOKENIZERS, TokenizerConfig
 
-__all__ = ["Tokenizer", "Tokens", "split_on_spaces"]
+__all__ = ["Tokenizer", "Tokens", "is_unsegmented", "split_on_spaces", "warn_about_unsegmented"]
 
 # ASCII only. Tokens of real corpora contain no-break and other Unicode spaces ("10 000" in French). A split there would
 # shift each later word against its annotation.
-_BETWEEN_BLANKS = re.compile(r"[^ \t\n\r\f\v]+")
+_BETWEEN_SPACES = re.compile(r"[^ \t\n\r\f\v]+")
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Tokenizer:
         if self.style.lowercase:
             tokens = Tokens([word.lower() for word in tokens.words], tokens.offsets)
         if self.style.escape:
-            tokens = Tokens([word.translate(_ESCAPES) for word in tokens.words], tokens.offsets)
+            tokens = Tokens([word.translate(_HTML_ESCAPES) for word in tokens.words], tokens.offsets)
         return tokens
 
     def _split(self, text: str) -> Tokens:
@@ -61,7 +65,7 @@ class Tokenizer:
                 tokenize = tokenize_v1 if self.style.tokenizer_version == 1 else tokenize_v2
                 return tokenize(text, language=self.style.language)
             case "whitespace":
-                offsets = [word.span() for word in _BETWEEN_BLANKS.finditer(text)]
+                offsets = [word.span() for word in _BETWEEN_SPACES.finditer(text)]
                 return Tokens([text[start:end] for start, end in offsets], offsets)
             case "characters":
                 offsets = [(index, index + 1) for index, character in enumerate(text) if not character.isspace()]
@@ -74,10 +78,42 @@ def split_on_spaces(line: str) -> list[str]:
     >>> split_on_spaces("il a 10\u00a0000 amis .")
     ['il', 'a', '10\xa0000', 'amis', '.']
     """
-    return _BETWEEN_BLANKS.findall(line)
+    return _BETWEEN_SPACES.findall(line)
 
 
-_ESCAPES = str.maketrans(
+def is_unsegmented(text: str) -> bool:
+    """Whether most characters belong to a script without spaces between words. A name in an English text is not enough.
+
+    >>> is_unsegmented("我们去北京。"), is_unsegmented("The city of 北京 is old."), is_unsegmented("한글은 좋다.")
+    (True, False, False)
+    """
+    if text.isascii() or not (first := _unsegmented_character().search(text)):
+        return False
+    return 2 * len(_unsegmented_character().findall(text, first.start())) > len(text)
+
+
+@cache
+def _unsegmented_character() -> re.Pattern[str]:
+    # Thai and Lao, Burmese, Khmer, kana, and the Chinese characters.
+    return re.compile(
+        "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+        "\U00020000-\U0003ffff]"
+    )
+
+
+def warn_about_unsegmented(text: str) -> None:
+    """Warn if a text has no spaces between words. Python shows a warning of one line once, so a file gives one."""
+    if is_unsegmented(text):
+        warnings.warn(
+            "the text has no spaces between words, and the Moses tokenizer cannot find words in its script: it gives "
+            "single characters or whole phrases. Segment the text with a program for its language (jieba, MeCab, "
+            "PyThaiNLP) and pass words: --tokenized, or lists of words in Python",
+            InputWarning,
+            stacklevel=1,
+        )
+
+
+_HTML_ESCAPES = str.maketrans(
     {
         "&": "&amp;",
         "|": "&#124;",

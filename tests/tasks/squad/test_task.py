@@ -219,7 +219,7 @@ def test_a_file_whose_paragraphs_look_wrapped_is_named_once(tmp_path):
         warnings.simplefilter("default")
         assert len(read([file], OPTIONS, to_train=True).examples) == 2
     [warning] = told
-    assert str(warning.message).startswith(f"{file}, a paragraph: its lines look hard-wrapped, so they are read as one")
+    assert str(warning.message).startswith(f"{file}, a paragraph: its lines look hard-wrapped, so a blank line ends")
 
 
 def test_what_each_question_counts_adds_up_to_the_score(run, data, tmp_path):

@@ -26,7 +26,7 @@ from elmore.tasks.inputs.embedder import BilmShape, TokenEmbedder
 from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.tasks.inputs.vocabulary import TokenVocabulary, build_vocabulary
 from elmore.text.style import TokenStyle
-from elmore.text.token_style_detection import detect_token_style
+from elmore.text.token_styles import detect_token_style
 
 E = TypeVar("E")
 P = TypeVar("P")

@@ -27,7 +27,7 @@ from elmore.tasks.core.config import ElmoOptions
 from elmore.tasks.core.events import Told
 from elmore.tasks.core.model_folder import CARD_FILE, BilmReference
 from elmore.text.style import TokenStyle
-from elmore.text.token_style import retokenize
+from elmore.text.token_styles import retokenize
 from elmore.text.tokenizer import Tokenizer
 from elmore.training.events import Progressed, Stopped
 from elmore.training.graceful_stop import StoppableEvents

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from elmore.defaults import DEFAULT_LANGUAGE
 from elmore.text.paragraphs import UNWRAP_ADVICE
 from elmore.text.splitting import split_text
-from elmore.text.style import TOKENIZER_VERSION, TokenizerConfig, TokenStyle
-from elmore.text.token_style import tokenize_in_style
+from elmore.text.style import DEFAULT_LANGUAGE, TOKENIZER_VERSION, TokenizerConfig, TokenStyle
+from elmore.text.token_styles import tokenize_in_style
 
 
 class TokenizedSentence(NamedTuple):

@@ -9,7 +9,7 @@ from elmore.display import join_names
 from elmore.errors import InputError
 from elmore.files.text_files import content_suffix, display_name, read_lines
 from elmore.tasks.readers.tag_schemes import TagScheme, detect_scheme
-from elmore.text.column_files import ColumnSentence, column_sentences, conllu_sentences
+from elmore.text.conll import ColumnSentence, column_sentences, conllu_sentences
 
 ColumnFormat = Literal["conll", "conllu"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmore.text.checks import warnings_about
+from elmore.text.input_checks import warnings_about
 from elmore.text.sentence_reader import read_sentences
 from elmore.text.style import TokenizerConfig
 
@@ -34,8 +34,8 @@ def test_ordinary_tokenised_sentences_pass_in_silence():
 
 def test_punctuation_glued_to_words_is_noticed():
     sentences = [line.split() for line in ["He was wielding a bow.", "Why?"]]
-    assert "looks untokenised ('Why?')" in one_warning(sentences)
-    assert one_warning([['"I', "took", "a", 'bow."'], ["Yes,", "(indeed)."]]).startswith("the input looks untokenised")
+    assert "looks untokenized ('Why?')" in one_warning(sentences)
+    assert one_warning([['"I', "took", "a", 'bow."'], ["Yes,", "(indeed)."]]).startswith("the input looks untokenized")
 
 
 def test_abbreviations_are_not_taken_for_untokenised_text():
@@ -81,7 +81,9 @@ def test_proteins_raise_no_alarm():
 @pytest.mark.parametrize("word", ["<PAD>", "<pad>", "[PAD]", ""])
 def test_padding_put_in_by_hand_is_noticed(word):
     for style in (MOSES, TokenizerConfig(tokenizer="characters"), TokenizerConfig(tokenizer="whitespace")):
-        assert f"holds {word!r} as a word, which looks like padding" in one_warning([["A", "cat"], ["A", word]], style)
+        assert f"contains the word {word!r}, which looks like padding" in one_warning(
+            [["A", "cat"], ["A", word]], style
+        )
 
 
 def test_closing_quotes_of_the_penn_treebank_are_not_padding():
@@ -91,7 +93,7 @@ def test_closing_quotes_of_the_penn_treebank_are_not_padding():
 
 def test_boundaries_put_in_by_hand_are_noticed():
     marked = [["<S>", *sentence, "</S>"] for sentence in TOKENISED]
-    assert "between marks like '<S>'" in one_warning(marked)
+    assert "boundary words such as '<S>'" in one_warning(marked)
     assert warnings_about(marked[:1], MOSES) == []
     assert warnings_about([*marked, ["Plain"]], MOSES) == []
 
@@ -100,10 +102,10 @@ def test_each_mistake_is_said_once_however_often_it_is_made():
     sentences = [["<pad>", "yes,", "it", "&apos;s", "a", "bow."]] * 100
     said = warnings_about(sentences, MOSES)
     assert [warning.split("(")[0].split(",")[0] for warning in said] == [
-        "the input holds '<pad>' as a word",
-        "the input looks untokenised ",
+        "the input contains the word '<pad>'",
+        "the input looks untokenized ",
         "the input looks HTML-escaped ",
-        "the input has no capital letter",
+        "the input has no capital letters",
     ]
 
 
@@ -117,4 +119,4 @@ def test_a_hundred_sentences_of_raw_text_raise_no_alarm_once_tokenised_and_one_i
     for sentences in chunks(path, tokenized=False):
         assert warnings_about(sentences, MOSES) == []
     for sentences in chunks(path, TokenizerConfig(tokenizer="whitespace"), tokenized=False):
-        assert "looks untokenised" in one_warning(sentences)
+        assert "looks untokenized" in one_warning(sentences)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmore.errors import InputError
 from elmore.text.style import TOKEN_STYLES, TokenizerConfig
-from elmore.text.token_style import retokenize, tokenize_in_style
+from elmore.text.token_styles import retokenize, tokenize_in_style
 from elmore.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(TokenizerConfig(tokenizer_version=2))
@@ -124,5 +124,5 @@ def test_the_style_of_the_model_decides_over_case_and_escapes():
 
 
 def test_other_tokenisers_have_no_use_for_it():
-    with pytest.raises(InputError, match="this model's tokeniser is 'whitespace'"):
+    with pytest.raises(InputError, match="this model has 'whitespace'"):
         retokenize(["a"], Tokenizer(TokenizerConfig(tokenizer="whitespace")), style="penn")

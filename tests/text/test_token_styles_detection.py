@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from elmore.text.checks import warnings_about
+from elmore.text.input_checks import warnings_about
 from elmore.text.style import TOKEN_STYLES, TokenizerConfig
-from elmore.text.token_style import tokenize_in_style
-from elmore.text.token_style_detection import detect_token_style, find_penn_marker
+from elmore.text.token_styles import detect_token_style, find_penn_marker, tokenize_in_style
 
 TEXT = 'I don\'t (yet) see "it", or a well-known man and/or dog.'
 
