@@ -11,15 +11,13 @@ from torch import Tensor
 from elmore.nn.cuda_graph_lstm import (
     FEWEST_ROWS,
     TORCH_INFERENCE_CELL,
+    InferenceLstm,
     JointWeights,
-    _CapturedLstm,
     _GraphBuffers,
     _Sizes,
-    captured_lstm,
-    prepare,
     rounded_rows,
 )
-from elmore.nn.recurrence import Clips, LstmKernel, LstmTensors, run_by_autograd
+from elmore.nn.recurrence import Clips, LstmTensors, run_by_autograd
 from random_lstm import random_layer, random_reading, tensors_of
 from reference.strategies import clips, patiently, seeds
 from triton_here import DEVICE, needs_triton
@@ -41,7 +39,7 @@ def test_outputs_and_state_are_those_of_the_plain_recurrence_whatever_was_read_b
     weights = random_layer(
         seed, directions=directions, vector=4, cells=6 if projected else 4, projected=projected, clips=bounds
     )
-    recurrence = captured_lstm(TORCH_INFERENCE_CELL)
+    recurrence = InferenceLstm(TORCH_INFERENCE_CELL)
     prepared = recurrence.prepare(weights, torch.float64)
     for number, own in enumerate(lengths):
         inputs, state = random_reading(seed + number, weights, own)
@@ -64,15 +62,15 @@ sentences_of_rows = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=4
 def test_sentences_packed_into_rows_are_read_as_if_each_stood_alone(seed, directions, rows, bounds, projected):
     cells = 6 if projected else 4
     weights = random_layer(seed, directions=directions, vector=4, cells=cells, projected=projected, clips=bounds)
-    recurrence = captured_lstm(TORCH_INFERENCE_CELL)
+    recurrence = InferenceLstm(TORCH_INFERENCE_CELL)
     _compare_packed(recurrence, recurrence.prepare(weights, torch.float64), weights, seed, rows)
 
 
 def test_memory_is_given_back_when_nothing_needs_it_any_more():
     weights = random_layer(1, directions=2, vector=4, cells=6, projected=True, clips=Clips(3.0, 3.0))
-    captured = _CapturedLstm(TORCH_INFERENCE_CELL)
+    captured = InferenceLstm(TORCH_INFERENCE_CELL)
     inputs, state = random_reading(2, weights, [5, 3])
-    outputs, _ = captured.run(prepare(weights, torch.float64), inputs, [5, 3], state)
+    outputs, _ = captured.run(captured.prepare(weights, torch.float64), inputs, [5, 3], state)
     assert outputs.shape == inputs.shape
     # Without a GPU there is no graph, and so nobody who would need it again.
     assert not captured._buffers
@@ -85,7 +83,7 @@ def test_rows_are_rounded_to_few_numbers_that_are_not_much_larger(rows):
 
 
 def _compare_packed(
-    recurrence: LstmKernel, prepared: JointWeights, weights: LstmTensors, seed: int, rows: list[list[int]], **close
+    recurrence: InferenceLstm, prepared: JointWeights, weights: LstmTensors, seed: int, rows: list[list[int]], **close
 ) -> None:
     """Read the rows in one go, and every sentence of every row by the plain recurrence."""
     rows = sorted(rows, key=sum, reverse=True)
@@ -105,14 +103,13 @@ def _compare_packed(
             first += length
     like = prepared.joint
     moved = (inputs.to(like), lengths, (h.to(like), c.to(like)), starts.to(like.device))
-    assert recurrence.run_packed is not None
-    found = recurrence.run_packed(prepared, *moved)
+    found, _ = recurrence.run(prepared, *moved)
     torch.testing.assert_close(found.cpu().double(), expected, **(close or {"rtol": 1e-10, "atol": 1e-12}))
 
 
 def test_what_was_given_out_stays_as_it_is_when_more_is_read():
     weights = random_layer(1, directions=2, vector=4, cells=6, projected=True)
-    recurrence = captured_lstm(TORCH_INFERENCE_CELL)
+    recurrence = InferenceLstm(TORCH_INFERENCE_CELL)
     prepared = recurrence.prepare(weights, torch.float64)
     first = recurrence.run(prepared, *_reading(1, weights, [5, 3]))
     before = [part.clone() for part in (first[0], *first[1])]
@@ -123,7 +120,7 @@ def test_what_was_given_out_stays_as_it_is_when_more_is_read():
 
 def test_numbers_left_behind_by_others_touch_no_row():
     weights = random_layer(2, directions=1, vector=4, cells=6, projected=True)
-    recurrence = captured_lstm(TORCH_INFERENCE_CELL)
+    recurrence = InferenceLstm(TORCH_INFERENCE_CELL)
     prepared = recurrence.prepare(weights, torch.float64)
     inputs, lengths, state = _reading(3, weights, [6, 6, 6])
     recurrence.run(prepared, torch.full_like(inputs, torch.nan), lengths, state)
@@ -139,7 +136,8 @@ def test_no_rows_are_no_trouble():
     weights = random_layer(2, directions=2, vector=3, cells=4, projected=True)
     empty = torch.empty(2, 2, 0, 3, dtype=torch.float64)
     state = (torch.empty(2, 0, 3).double(), torch.empty(2, 0, 4).double())
-    outputs, (h, c) = captured_lstm(TORCH_INFERENCE_CELL).run(prepare(weights, torch.float64), empty, [], state)
+    kernel = InferenceLstm(TORCH_INFERENCE_CELL)
+    outputs, (h, c) = kernel.run(kernel.prepare(weights, torch.float64), empty, [], state)
     assert (outputs.shape, h.shape, c.shape) == ((2, 2, 0, 3), (2, 0, 3), (2, 0, 4))
 
 
@@ -152,7 +150,7 @@ def test_over_the_triton_kernels_and_captured_it_does_the_same(projected):
     weights = random_layer(5, directions=2, vector=4, cells=cells, projected=projected, clips=Clips(0.9, 0.5))
     moved = [part.float().to(DEVICE) for part in tensors_of(weights)]
     own = LstmTensors(*(moved if projected else [*moved, None]), weights.clips)
-    recurrence = captured_lstm(TritonInferenceCell())
+    recurrence = InferenceLstm(TritonInferenceCell())
     prepared = recurrence.prepare(own, torch.float32)
     # The second time a size is captured, then replayed; a larger one in between moves the memory.
     several = [[4, 4, 4], [4, 3, 1], [4, 2, 0], [5] * 33, [4, 3, 3], [4, 1, 1]]
@@ -191,6 +189,7 @@ def test_memory_is_free_for_other_streams_also_after_an_error(error, monkeypatch
     memory = _GraphBuffers(32, _Sizes(2, 3, 4), torch.zeros(1), torch.zeros(1))
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    monkeypatch.setattr(_GraphBuffers, "_tensors", ())
     memory._free = event = FakeEvent()
     with suppress(RuntimeError, KeyboardInterrupt), memory.in_order():
         assert event.calls == ["wait in stream of cpu"]

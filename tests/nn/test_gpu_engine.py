@@ -202,11 +202,11 @@ def test_device_rows_equal_packed_rows(lengths, rows):
         on_device = gpu_engine._DeviceRows(packed, torch.device("cpu"), boundaries=boundaries)
         expected = packed.words_with_boundaries() if boundaries else packed.words
         assert on_device.selected_words.tolist() == expected.tolist()
-        for number, name in enumerate(names):
-            words, starts = on_device.words_and_starts(name)
-            is_read = np.arange(len(steps.words[0]))[:, None] < steps.lengths
-            assert np.array_equal(words.numpy()[is_read], steps.words[number][is_read])
-            assert np.array_equal(starts.numpy(), steps.starts[number])
+        words, starts = on_device.words_and_starts(names)
+        is_read = np.arange(len(steps.words[0]))[:, None] < steps.lengths
+        assert np.array_equal(words.numpy()[:, is_read], steps.words[:, is_read])
+        assert np.array_equal(starts.numpy(), steps.starts)
+        for name in names:
             assert on_device.positions(name).tolist() == packed.positions(name, boundaries=boundaries).tolist()
 
 

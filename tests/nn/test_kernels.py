@@ -62,12 +62,6 @@ def test_native_kernels_by_name_reject_other_devices_and_types():
             choose_kernels(device, dtype, name="native-training")
 
 
-@pytest.mark.parametrize("name", ["cuda-graphs", "packed"])
-def test_choose_kernels_rejects_inference_kernels(name):
-    with pytest.raises(InputError, match=f"'{name}' compute no gradients; they belong to the GPU engine"):
-        choose_kernels(CPU, torch.float32, name=name)
-
-
 @pytest.mark.parametrize(
     "name",
     [

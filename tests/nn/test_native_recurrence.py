@@ -37,12 +37,12 @@ class ClipDistance:
     def cell(self) -> CellFunctions:
         return TORCH_CELL._replace(forward=self._forward, clip=self._clip)
 
-    def _forward(self, x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None:
+    def _forward(self, x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, clip: float) -> None:
         TORCH_CELL.forward(x, r, bias, step, clip=math.inf)
         self._note(step.c_after, clip)
         TORCH_CELL.forward(x, r, bias, step, clip=clip)
 
-    def _clip(self, projected: Tensor, h: Tensor, *, clip: float) -> None:
+    def _clip(self, projected: Tensor, h: Tensor, clip: float) -> None:
         self._note(projected, clip)
         TORCH_CELL.clip(projected, h, clip=clip)
 

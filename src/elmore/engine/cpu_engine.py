@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from elmore.config import Direction, ModelConfig
 from elmore.defaults import ComputeName
-from elmore.engine.array_checks import check_array, check_indices, check_lengths
+from elmore.engine.array_checks import check_array, check_indices, check_steps, check_word_ids
 from elmore.engine.engine import PackSize
 from elmore.engine.rows import PackedRows, RowSteps
 from elmore.engine.state import State
 from elmore.engine.threads import get_threads
-from elmore.errors import InputError
 from elmore.text.word_ids import WordIds
 
 Array = NDArray[np.float32]
@@ -63,7 +62,7 @@ class CpuEngine(ABC):
 
     def encode_words(self, ids: WordIds) -> Array:
         """(W, P) the vectors of words."""
-        self._check_ids(ids)
+        check_word_ids(ids, self.config)
         return self._encode_words(ids)
 
     def fetch(self, array: Array) -> Callable[[], Array]:
@@ -101,7 +100,8 @@ class CpuEngine(ABC):
         """Outputs (G, T, R, P), zero beyond a row's end, and the state after the last step of each row."""
 
     def _run_layers(self, table: Array, steps: RowSteps, state: State, depth: int | None) -> tuple[list[Array], State]:
-        self._check_steps(table, steps)
+        check_array("table", table, (None, self.config.vector_dim), np.float32)
+        check_steps(steps, self.config, table_rows=len(table))
         num_rows = len(steps.lengths)
         state.check(self.config, num_rows if steps.starts is None else 1)
         x = table[steps.words]  # (G, T, R, P)
@@ -119,40 +119,6 @@ class CpuEngine(ABC):
         rest = [HiddenState(*(part[number] for part in (state.h, state.c))) for number in range(depth, len(state.h))]
         rest = [HiddenState(*(np.broadcast_to(p, (p.shape[0], num_rows, p.shape[2])) for p in one)) for one in rest]
         return outputs, State(*(np.stack(parts) for parts in zip(*ends, *rest, strict=True)))
-
-    def _check_steps(self, table: Array, steps: RowSteps) -> None:
-        num_directions = self.config.num_directions
-        check_array("table", table, (None, self.config.vector_dim), np.float32)
-        check_array("steps.words", steps.words, (num_directions, None, None), np.int64)
-        _, num_steps, num_rows = steps.words.shape
-        check_array("steps.lengths", steps.lengths, (num_rows,), np.int64)
-        check_lengths("steps.lengths", steps.lengths, num_steps)
-        check_indices("steps.words", steps.words, len(table))
-        if steps.starts is not None:
-            check_array("steps.starts", steps.starts, steps.words.shape, np.uint8)
-
-    def _check_ids(self, ids: WordIds) -> None:
-        characters = self.config.characters
-        if (ids.character_ids is None) != (characters is None) or (ids.word_ids is None) != (
-            not self.config.word_embedding_dim
-        ):
-            raise InputError("the word ids are those of another model: characters or word numbers are missing")
-        counts = {len(part) for part in ids if part is not None}
-        if len(counts) > 1:
-            raise InputError(
-                f"the word ids contain {' and '.join(map(str, sorted(counts)))} words; both parts need one count"
-            )
-        if characters is not None and ids.character_ids is not None:
-            check_array("character_ids", ids.character_ids, (None, None), np.int64)
-            check_indices("character_ids", ids.character_ids, characters.n_characters)
-            widest = max(width for width, _ in characters.filters)
-            if ids.character_ids.shape[1] < widest:
-                raise InputError(
-                    f"character_ids has {ids.character_ids.shape[1]} columns; the widest filter needs {widest}"
-                )
-        if ids.word_ids is not None:
-            check_array("word_ids", ids.word_ids, (None,), np.int64)
-            check_indices("word_ids", ids.word_ids, self.config.vocab_size)
 
 
 class NumpyTable:

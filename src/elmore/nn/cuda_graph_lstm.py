@@ -1,4 +1,4 @@
-"""The inference loop of an LSTM layer on a GPU: without gradients, captured as CUDA graphs and replayed.
+"""The inference loop of an LSTM layer on a GPU, without gradients, captured as CUDA graphs and replayed.
 
 A step is two matrix products and two pointwise functions. The input and the last output are adjacent in memory, so that
 one product serves both, and the output of a step is written to where the next step reads it:
@@ -10,9 +10,8 @@ one graph, and the state stays in place from one window to the next: with a grap
 rounded, any number of steps can run. Rows that have ended are left out where a window begins. All graphs share their
 buffers.
 
-Rows may also contain several sentences, one after another, each from the same state (`run_packed`). Matrix products may
-round a row differently if the number of rows differs. With `fixed_rows` every window has this number of rows, and a row
-has the same bits beside any other rows.
+Matrix products may round a row differently if the number of rows differs. With `fixed_rows` every window has this
+number of rows, and a row has the same bits next to any other rows.
 
 G directions, T steps, B rows, P vector size, D cells; a window has S steps and R rows.
 """
@@ -31,7 +30,7 @@ from torch.nn.functional import pad
 
 from elmore.engine.weights import Clips
 from elmore.nn.devices import TF32, send
-from elmore.nn.recurrence import HiddenTensors, LstmKernel, LstmTensors, rows_at_each_step
+from elmore.nn.recurrence import HiddenTensors, LstmTensors, rows_at_each_step
 
 WINDOWS = (16, 4)  # steps that are captured together; the shorter window for the last steps
 FEWEST_ROWS = 32
@@ -88,20 +87,19 @@ class _Captured(NamedTuple):
     graph: "torch.cuda.CUDAGraph | None"  # None: the window has run once, and is captured the next time
 
 
-def captured_lstm(cell: InferenceCell) -> LstmKernel:
-    """The kernel over these pointwise functions; without a GPU the loop runs without graphs."""
-    captured = _CapturedLstm(cell)
-    return LstmKernel(prepare, captured.run, run_packed=captured.run_packed)
+@cache
+def inference_lstm(*, in_triton: bool) -> "InferenceLstm":
+    """The loop over Triton kernels, or in plain torch; one for all models, because models share buffers."""
+    if not in_triton:
+        return InferenceLstm(TORCH_INFERENCE_CELL)
+    from elmore.nn.triton_inference import TritonInferenceCell  # not every machine has Triton
+
+    return InferenceLstm(TritonInferenceCell())
 
 
-def prepare(weights: LstmTensors, dtype: torch.dtype) -> JointWeights:
-    """Input and recurrent weights below each other."""
-    joint = torch.cat([weights.input, weights.recurrent], dim=1).to(dtype)
-    projection = None if weights.projection is None else weights.projection.to(dtype)
-    return JointWeights(joint, weights.bias.contiguous(), projection, weights.clips, {})
+class InferenceLstm:
+    """The loop over these pointwise functions; without a GPU it runs without graphs. Any thread may call it."""
 
-
-class _CapturedLstm:
     def __init__(self, cell: InferenceCell) -> None:
         self._cell = cell
         # Weak references: buffers are freed with the last graph that uses them. Models of equal size share buffers, one
@@ -109,55 +107,46 @@ class _CapturedLstm:
         self._buffers: WeakValueDictionary[tuple[object, ...], _GraphBuffers] = WeakValueDictionary()
         self._lock = Lock()
 
+    def prepare(self, weights: LstmTensors, dtype: torch.dtype) -> JointWeights:
+        """Input and recurrent weights below each other, in the number type of the products."""
+        joint = torch.cat([weights.input, weights.recurrent], dim=1).to(dtype)
+        projection = None if weights.projection is None else weights.projection.to(dtype)
+        return JointWeights(joint, weights.bias.contiguous(), projection, weights.clips, {})
+
     def run(
         self,
         weights: JointWeights,
         inputs: Tensor,  # (G, T, B, P)
-        lengths: Sequence[int],
+        lengths: Sequence[int],  # (B,)
         state: HiddenTensors,
+        starts: Tensor | None = None,  # (G, T, B)
+        *,
+        fixed_rows: int | None = None,
     ) -> tuple[Tensor, HiddenTensors]:
-        """See `LstmKernel`."""
+        """Run each row to its end, as `LstmKernel.run` does, from a state with one row, or one for each row.
+
+        With `starts`, rows contain several sentences, one after another, and the state has one row: a row starts again
+        from it where `starts` is not 0, its first step included. If `fixed_rows` is not None, every matrix product has
+        this many rows.
+        """
         h, c = state
-        if len(lengths) == 0:
-            return inputs.to(weights.joint.dtype), (h, c)
+        rows = len(lengths)
+        if not rows:
+            return inputs.to(weights.joint.dtype), state
         with self._lock:
-            buffers = self._buffers_for(weights, inputs, c)
+            buffers = self._buffers_for(weights, inputs, c, max(rows, fixed_rows or 0))
             with buffers.in_order():
                 buffers.start_rows(lengths, h, c)
-                outputs = self._run_windows(weights, buffers, inputs, lengths, None)
-                rows = len(lengths)
+                if starts is not None:
+                    buffers.start_h.copy_(h[:, 0])
+                    buffers.start_c.copy_(c[:, 0])
+                    starts = pad(starts, (0, 0, 0, max(WINDOWS) + 1))
+                outputs = self._run_windows(weights, buffers, inputs, lengths, starts, fixed_rows)
                 return outputs, (buffers.last_h[:, :rows].clone(), buffers.c[:, :rows].clone())
 
-    def run_packed(
-        self,
-        weights: JointWeights,
-        inputs: Tensor,
-        lengths: Sequence[int],
-        start: HiddenTensors,
-        starts: Tensor,
-        fixed_rows: int | None = None,
-    ) -> Tensor:
-        """See `LstmKernel`."""
-        h, c = start  # (G, 1, P) and (G, 1, D)
-        if len(lengths) == 0:
-            return inputs.to(weights.joint.dtype)
-        with self._lock:
-            buffers = self._buffers_for(weights, inputs, c, rows=fixed_rows)
-            with buffers.in_order():
-                rows = len(lengths)
-                buffers.start_rows(lengths, h.expand(-1, rows, -1), None)
-                buffers.start_h.copy_(h[:, 0])
-                buffers.start_c.copy_(c[:, 0])
-                padded = pad(starts, (0, 0, 0, max(WINDOWS) + 1))
-                return self._run_windows(weights, buffers, inputs, lengths, padded, fixed_rows)
-
-    def _buffers_for(
-        self, weights: JointWeights, inputs: Tensor, c: Tensor, rows: int | None = None
-    ) -> "_GraphBuffers":
+    def _buffers_for(self, weights: JointWeights, inputs: Tensor, c: Tensor, rows: int) -> "_GraphBuffers":
         """Buffers for this many rows. Larger ones replace smaller ones; graphs of the smaller ones are discarded."""
-        directions, _, num_rows, vector = inputs.shape
-        rows = max(num_rows, rows or 0)
-        sizes = _Sizes(directions, vector, c.shape[-1])
+        sizes = _Sizes(len(inputs), inputs.shape[-1], c.shape[-1])
         key = (inputs.device, weights.joint.dtype, c.dtype, sizes)
         buffers = self._buffers.get(key)
         if buffers is None or buffers.rows < rows:
@@ -171,7 +160,7 @@ class _CapturedLstm:
         inputs: Tensor,
         lengths: Sequence[int],
         starts: Tensor | None,
-        fixed_rows: int | None = None,
+        fixed_rows: int | None,
     ) -> Tensor:
         steps = inputs.shape[1]
         active = rows_at_each_step(lengths, steps)
@@ -278,16 +267,15 @@ class _GraphBuffers:
         self._graphs.add(graph)
         return self._pool
 
-    def start_rows(self, lengths: Sequence[int], h: Tensor, c: Tensor | None) -> None:
-        """Set the rows to their state before the first step; further rows have no steps."""
+    def start_rows(self, lengths: Sequence[int], h: Tensor, c: Tensor) -> None:
+        """Set the rows to their state, or all to the only row of h and c; further rows have no steps."""
         rows, vector = len(lengths), h.shape[2]
         left = torch.zeros(self.rows, dtype=torch.int32)
         left[:rows] = torch.as_tensor(lengths, dtype=torch.int32)
         self.lengths.copy_(send(left, self.lengths.device))
         self.joint_inputs[:, 0, :rows, vector:] = h
         self.last_h[:, :rows] = h
-        if c is not None:
-            self.c[:, :rows] = c
+        self.c[:, :rows] = c
 
     @contextmanager
     def in_order(self) -> Iterator[None]:
@@ -297,12 +285,21 @@ class _GraphBuffers:
             return
         device = self.joint_inputs.device
         with torch.cuda.device(device):
-            self._free.wait(torch.cuda.current_stream(device))
+            stream = torch.cuda.current_stream(device)
+            self._free.wait(stream)
+            for tensor in self._tensors:
+                # Larger buffers may replace these while their work on this stream still runs.
+                tensor.record_stream(stream)
             try:
                 yield
             finally:
                 # After an error too: work that was launched before it may still run.
                 self._free.record(torch.cuda.current_stream(device))
+
+    @property
+    def _tensors(self) -> tuple[Tensor, ...]:
+        state = self.last_h, self.c, self.start_h, self.start_c
+        return self.joint_inputs, self.outputs, self.lengths, self.starts, *state
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from elmore.config import Direction, ModelConfig
 from elmore.defaults import ComputeName
-from elmore.engine.array_checks import check_array, check_indices, check_lengths
+from elmore.engine.array_checks import check_indices, check_steps, check_word_ids
 from elmore.engine.engine import PackSize
 from elmore.engine.rows import PackedRows, RowSteps
 from elmore.engine.state import State
@@ -26,8 +26,9 @@ from elmore.engine.weights import as_float, lstm_weights
 from elmore.errors import InputError, OutOfMemory
 from elmore.formats.checkpoint import Checkpoint
 from elmore.nn.bilm import gather_vectors
+from elmore.nn.cuda_graph_lstm import JointWeights, inference_lstm
 from elmore.nn.devices import TF32, as_tensor, send
-from elmore.nn.kernels import kernels_named, triton_runs_on
+from elmore.nn.kernels import choose_kernels, kernels_named, triton_runs_on
 from elmore.nn.recurrence import HiddenTensors, LstmTensors
 from elmore.nn.word_encoder import WordEncoder
 from elmore.text.word_ids import WordIds
@@ -71,7 +72,9 @@ class GpuEngine:
         self._dtype = DTYPES[compute]
         in_bfloat16 = self._dtype == torch.bfloat16 and self.is_asynchronous
         self.word_group = WORDS_AT_ONCE_BFLOAT16 if in_bfloat16 else WORDS_AT_ONCE
-        self._kernels = kernels_named("cuda-graphs" if triton_runs_on(self._device, self._dtype) else "packed")
+        in_triton = triton_runs_on(self._device, self._dtype)
+        self._kernels = choose_kernels(self._device, self._dtype) if in_triton else kernels_named("torch")
+        self._lstm_kernel = inference_lstm(in_triton=in_triton)
         self.pack_size = pack_size(self.config, memory=self._memory(), bytes_per_number=self._dtype.itemsize)
         self._fixed_rows = self.pack_size.rows if batch_invariant else None
         with self._running():
@@ -83,6 +86,7 @@ class GpuEngine:
 
     def encode_words(self, ids: WordIds) -> Tensor:
         """(W, P) the vectors of words."""
+        check_word_ids(ids, self.config)
         if not (count := max(len(part) for part in ids if part is not None)):
             return torch.empty(0, self.config.vector_dim, dtype=self._dtype, device=self._device)
         with self._running():
@@ -129,72 +133,58 @@ class GpuEngine:
     ) -> tuple["GpuLayers", State]:
         """See `Engine.run`."""
         names = self.config.direction_names
-        depth = self.config.lstm_layers if depth is None else depth
         state.check(self.config, rows.num_rows if rows.carried else 1)
-        for name, words in (("rows.words", rows.words), ("rows.boundaries", np.array(rows.boundaries))):
-            check_indices(name, words, len(table))
+        check_indices("rows.words", rows.words, len(table))
+        check_indices("rows.boundaries", np.array(rows.boundaries), len(table))
         with self._running():
             on_device = _DeviceRows(rows, self._device, boundaries=boundaries)
-            outputs: list[Tensor] = []
-            after = state
-            if depth and rows.num_rows:
-                if rows.carried:
-                    outputs, after = self._run_carried(table, rows.steps(names), state, depth)
-                else:
-                    outputs = self._run_packed(table, on_device, state, depth)
+            if depth == 0 or not rows.num_rows:
+                return GpuLayers(on_device, table, [], directions=names), state
+            words, starts = on_device.words_and_starts(names)
+            lengths = on_device.row_lengths
+            outputs, ends = self._run_layers(table, words, lengths, state, None if rows.carried else starts, depth)
+            # The state after packed rows has no use, and fetching it would wait for the GPU.
+            after = _state_after(ends, state) if rows.carried else state
             return GpuLayers(on_device, table, outputs, directions=names), after
 
     def run_steps(self, table: Tensor, steps: RowSteps, state: State) -> tuple[Tensor, State]:
         """See `Engine.run_steps`."""
-        _, num_steps, num_rows = steps.words.shape
-        state.check(self.config, num_rows)
-        check_array("steps.lengths", steps.lengths, (num_rows,), np.int64)
-        check_lengths("steps.lengths", steps.lengths, num_steps)
-        check_indices("steps.words", steps.words, len(table))
+        check_steps(steps, self.config, table_rows=len(table))
+        state.check(self.config, len(steps.lengths) if steps.starts is None else 1)
         with self._running():
-            outputs, after = self._run_carried(table, steps, state, self.config.lstm_layers)
-            return outputs[-1].float(), after
+            words = self._sent(steps.words)
+            starts = None if steps.starts is None else self._sent(steps.starts)
+            outputs, ends = self._run_layers(table, words, steps.lengths.tolist(), state, starts)
+            return outputs[-1].float(), _state_after(ends, state)
 
-    def _run_packed(self, table: Tensor, rows: "_DeviceRows", state: State, depth: int) -> list[Tensor]:
-        run_packed = self._kernels.lstm.run_packed
-        assert run_packed is not None  # all kernels of this engine have it
-        read = [rows.words_and_starts(name) for name in self.config.direction_names]
-        words, starts = (torch.stack(parts) for parts in zip(*read, strict=True))  # (G, T, R)
+    def _run_layers(
+        self,
+        table: Tensor,
+        words: Tensor,  # (G, T, R)
+        lengths: Sequence[int],
+        state: State,
+        starts: Tensor | None = None,  # (G, T, R)
+        depth: int | None = None,
+    ) -> tuple[list[Tensor], list[HiddenTensors]]:
+        """The outputs (G, T, R, P) of the first `depth` layers, and the state after them."""
         h, c = (self._sent(part).to(self._dtype) for part in (state.h, state.c))
         x = gather_vectors(table, words)
-        outputs = []
-        for number in range(depth):
-            y = run_packed(self._lstm[number], x, rows.row_lengths, (h[number], c[number]), starts, self._fixed_rows)
-            x = x + y if self.config.skip_connections and number > 0 else y
-            outputs.append(x)
-        return outputs
-
-    def _run_carried(self, table: Tensor, steps: RowSteps, state: State, depth: int) -> tuple[list[Tensor], State]:
-        """One sentence in each row, each from a state of its own."""
-        h, c = (self._sent(part).to(self._dtype) for part in (state.h, state.c))
-        x = gather_vectors(table, self._sent(steps.words))
-        lengths = steps.lengths.tolist()
         outputs: list[Tensor] = []
         ends: list[HiddenTensors] = []
-        for number in range(depth):
-            y, end = self._kernels.lstm.run(self._lstm[number], x, lengths, (h[number], c[number]))
+        for number, weights in enumerate(self._lstm[:depth]):
+            start = h[number], c[number]
+            y, end = self._lstm_kernel.run(weights, x, lengths, start, starts, fixed_rows=self._fixed_rows)
             x = x + y if self.config.skip_connections and number > 0 else y
             outputs.append(x)
             ends.append(end)
-        ends += [(h[number], c[number]) for number in range(depth, len(h))]
-        after = (torch.stack(parts).float().cpu().numpy() for parts in zip(*ends, strict=True))
-        return outputs, State(*after)
+        return outputs, ends
 
-    def _prepared(self, checkpoint: Checkpoint, number: int) -> Any:
+    def _prepared(self, checkpoint: Checkpoint, number: int) -> JointWeights:
         arrays = lstm_weights(checkpoint, number)
-        parts = (arrays.input, arrays.recurrent, arrays.bias, arrays.projection)
-        tensors = (None if part is None else send(as_tensor(as_float(part)), self._device) for part in parts)
-        inputs, recurrent, bias, projection = tensors
-        assert inputs is not None
-        assert recurrent is not None
-        assert bias is not None
+        inputs, recurrent, bias = (self._sent(as_float(part)) for part in (arrays.input, arrays.recurrent, arrays.bias))
+        projection = None if arrays.projection is None else self._sent(as_float(arrays.projection))
         weights = LstmTensors(inputs, recurrent, bias.to(self._dtype), projection, arrays.clips)
-        return self._kernels.lstm.prepare(weights, self._dtype)
+        return self._lstm_kernel.prepare(weights, self._dtype)
 
     def _memory(self) -> int:
         if not self.is_asynchronous:
@@ -203,7 +193,7 @@ class GpuEngine:
         return memory
 
     def _sent(self, array: NDArray[Any]) -> Tensor:
-        return send(torch.from_numpy(np.ascontiguousarray(array)), self._device)
+        return send(as_tensor(np.ascontiguousarray(array)), self._device)
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -244,9 +234,12 @@ class GpuTable:
         return self._tensor
 
     def _wait(self) -> None:
-        """Rows may have been written on the stream of another thread."""
+        """Order this thread's stream after the last write, which may have been on the stream of another thread."""
         if self._written is not None:
-            self._written.wait(torch.cuda.current_stream(self._tensor.device))
+            stream = torch.cuda.current_stream(self._tensor.device)
+            self._written.wait(stream)
+            # A larger tensor may replace this one while work on this stream still reads it.
+            self._tensor.record_stream(stream)
 
 
 class GpuLayers:
@@ -299,14 +292,12 @@ class TorchSoftmax:
             some, chosen = hidden[first : first + POSITIONS_AT_ONCE], numbers[first : first + POSITIONS_AT_ONCE]
             scores = (some * self._weight[chosen]).sum(dim=-1) + self._bias[chosen]
             parts.append(scores - self._log_total(some))
-        found: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
-        return found
+        return _as_array(torch.cat(parts))
 
     @torch.no_grad()
     def log_distribution(self, hidden: Tensor) -> NDArray[np.float32]:
         """The natural logarithms of the probabilities of all classes at one position."""
-        found: NDArray[np.float32] = (self._weight @ hidden + self._bias).log_softmax(dim=0).cpu().numpy()
-        return found
+        return _as_array((self._weight @ hidden + self._bias).log_softmax(dim=0))
 
     def _log_total(self, hidden: Tensor) -> Tensor:
         block = max(LOGITS_AT_ONCE // len(hidden), 1)
@@ -337,26 +328,27 @@ class _DeviceRows:
         """(K,) where a direction reads each selected word, in (T, R) flattened."""
         return self._positions(direction, boundaries=self._with_boundaries)
 
-    def words_and_starts(self, direction: Direction) -> tuple[Tensor, Tensor]:
-        """(T, R) the word of each step, 0 beyond a row's end; and 1 where a sentence starts."""
+    def words_and_starts(self, directions: Sequence[Direction]) -> tuple[Tensor, Tensor]:
+        """(G, T, R) the word of each step, 0 beyond a row's end; and 1 where a sentence starts."""
         row, first, length = self._sentences
-        num_rows, num_steps = len(self.row_lengths), self.row_lengths[0]
-        opened, closed = (self._flat(at, row, direction) for at in (first, first + length + 1))
-        words = self._words.new_zeros(num_steps * num_rows)
-        words[self._positions(direction, boundaries=False)] = self._words
+        shape = len(directions), self.row_lengths[0], len(self.row_lengths)
+        words = self._words.new_zeros(len(directions), shape[1] * shape[2])
+        starts = torch.zeros_like(words, dtype=torch.uint8)
         opening, closing = self._boundaries
-        words.index_fill_(0, opened, opening).index_fill_(0, closed, closing)
-        starts = torch.zeros(num_steps * num_rows, dtype=torch.uint8, device=words.device)
-        starts.index_fill_(0, opened if direction == "forward" else closed, 1)
-        return words.view(num_steps, num_rows), starts.view(num_steps, num_rows)
+        for number, direction in enumerate(directions):
+            opened, closed = (self._flat(at, row, direction) for at in (first, first + length + 1))
+            words[number].index_copy_(0, self._positions(direction, boundaries=False), self._words)
+            words[number].index_fill_(0, opened, opening).index_fill_(0, closed, closing)
+            starts[number].index_fill_(0, opened if direction == "forward" else closed, 1)
+        return words.view(shape), starts.view(shape)
 
     def _positions(self, direction: Direction, *, boundaries: bool) -> Tensor:
         row, first, length = self._sentences
         length, first = (length + 2, first) if boundaries else (length, first + 1)
         total = self._num_words + (2 * len(row) if boundaries else 0)
         before = length.cumsum(0) - length
-        own = torch.repeat_interleave(torch.stack([row, first - before]), length, 1, output_size=total)
-        return self._flat(own[1] + torch.arange(total, device=row.device), own[0], direction)
+        rows, offsets = torch.repeat_interleave(torch.stack([row, first - before]), length, 1, output_size=total)
+        return self._flat(offsets + torch.arange(total, device=row.device), rows, direction)
 
     def _flat(self, steps: Tensor, rows: Tensor, direction: Direction) -> Tensor:
         if direction == "backward":
@@ -393,13 +385,24 @@ def _word_encoder(checkpoint: Checkpoint, device: torch.device, dtype: torch.dty
     return encoder.to(device, dtype).requires_grad_(requires_grad=False)
 
 
+def _state_after(ends: Sequence[HiddenTensors], before: State) -> State:
+    """Layers that did not run have the state before."""
+    h, c = (torch.stack(parts).float().cpu().numpy() for parts in zip(*ends, strict=True))
+    return State(np.concatenate([h, before.h[len(h) :]]), np.concatenate([c, before.c[len(c) :]]))
+
+
 def _filled(part: NDArray[Any], rows: int) -> NDArray[Any]:
     """Repeat the first row up to this number of rows."""
     return np.concatenate([part, np.repeat(part[:1], rows - len(part), axis=0)])
 
 
+def _as_array(tensor: Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = tensor.cpu().numpy()
+    return array
+
+
 def _torch_dtype(dtype: type[np.floating[Any]]) -> torch.dtype:
-    return torch.float16 if dtype is np.float16 else torch.float32
+    return torch.float16 if np.dtype(dtype) == np.float16 else torch.float32
 
 
 @cache

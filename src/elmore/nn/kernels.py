@@ -6,11 +6,9 @@
     native-training   C++ for word encoder and LSTM, forward and backward: training on a CPU in float32
     triton            as torch, with Triton kernels for the LSTM's pointwise parts and the softmax: training on a GPU
     triton-bfloat16   the same, with Triton kernels for the character CNN too: training on a GPU in bfloat16
-    cuda-graphs       the inference loop of the LSTM captured as CUDA graphs over Triton kernels: `GpuEngine` only
-    packed            the same inference loop in plain torch, for any device: `GpuEngine` without Triton
 
 All of them compute the same numbers, except for rounding; tests compare each with the reference. Inference without
-gradients runs through `elmore.engine`.
+gradients runs through `elmore.engine`; its GPU engine uses the word encoder's kernels and `cuda_graph_lstm`.
 """
 
 import importlib.util
@@ -31,8 +29,6 @@ from elmore.nn.character_cnn import (
     run_highway,
 )
 from elmore.nn.cross_entropy import LossKernel, SoftmaxKernel, softmax_
-from elmore.nn.cuda_graph_lstm import TORCH_INFERENCE_CELL, captured_lstm
-from elmore.nn.devices import compute_dtype
 from elmore.nn.native_recurrence import native_lstm
 from elmore.nn.native_training import differentiate_natively, pool_by_table, run_native_highway
 from elmore.nn.native_training_library import why_training_unavailable
@@ -41,8 +37,7 @@ from elmore.nn.recurrence import AUTOGRAD_LSTM, TORCH_CELL, LstmKernel, lstm_ker
 # The Triton kernels compute in float32: float64 would lose its precision.
 TRITON_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-INFERENCE_NAMES = ("cuda-graphs", "packed")
-KERNEL_NAMES = ("reference", "torch", "cpu", "native-training", "triton", "triton-bfloat16", *INFERENCE_NAMES)
+KERNEL_NAMES = ("reference", "torch", "cpu", "native-training", "triton", "triton-bfloat16")
 
 PoolCharacters = Callable[[Tensor, Tensor, Filters], Tensor]  # as in `character_cnn`
 
@@ -66,8 +61,6 @@ def choose_kernels(device: torch.device, dtype: torch.dtype, *, name: str | None
     """
     if name == "native-training" and (device.type != "cpu" or dtype != torch.float32):
         raise InputError(f"the kernels {name!r} compute float32 on a CPU, not {dtype} on {device.type}")
-    if name in INFERENCE_NAMES:
-        raise InputError(f"the kernels {name!r} compute no gradients; they belong to the GPU engine")
     if name is not None:
         return kernels_named(name)
     if triton_runs_on(device, dtype):
@@ -99,27 +92,18 @@ def kernels_named(name: str) -> Kernels:
             return Kernels(name, torch_lstm, pool_by_length if name == "cpu" else pool_by_convolution, softmax_)
         case "native-training":
             return Kernels(name, native_lstm(), pool_by_table, softmax_, run_native_highway, differentiate_natively)
-        case "packed":
-            return Kernels(name, captured_lstm(TORCH_INFERENCE_CELL), pool_by_convolution, softmax_)
-        case "triton" | "triton-bfloat16" | "cuda-graphs":
+        case "triton" | "triton-bfloat16":
             return _triton_kernels(name)
     raise InputError(f"there are no kernels {name!r}; there are {', '.join(KERNEL_NAMES)}")
-
-
-def _pool_by_dtype(in_bfloat16: PoolCharacters, characters: Tensor, table: Tensor, filters: Filters) -> Tensor:
-    pool = in_bfloat16 if compute_dtype(table) == torch.bfloat16 else pool_by_product
-    return pool(characters, table, filters)
 
 
 def _triton_kernels(name: str) -> Kernels:
     if importlib.util.find_spec("triton") is None:
         raise InputError(f"the kernels {name!r} require Triton, which torch installs for NVIDIA GPUs on Linux")
-    from elmore.nn import triton_inference, triton_max_pooling, triton_training
+    from elmore.nn import triton_max_pooling, triton_training
 
-    pool_in_triton = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
-    if name == "cuda-graphs":
-        captured = captured_lstm(triton_inference.TritonInferenceCell())
-        return Kernels(name, captured, partial(_pool_by_dtype, pool_in_triton), triton_training.softmax_)
     # In float32 the tiles of the character CNN's kernel are too large for the shared memory of a GPU.
-    pool = pool_in_triton if name == "triton-bfloat16" else pool_by_product
+    pool = pool_by_product
+    if name == "triton-bfloat16":
+        pool = partial(pool_by_product, pooling=triton_max_pooling.TRITON_MAX_POOLING)
     return Kernels(name, lstm_kernel(triton_training.TRITON_CELL), pool, triton_training.softmax_)

@@ -22,7 +22,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,16 +56,10 @@ class LstmKernel(NamedTuple):
     `run(prepared, inputs, lengths, state)` runs each row to its end. Inputs are (G, T, B, P), each direction in its own
     reading order, finite also beyond a row's end; lengths (B,) never increase. It returns all outputs (G, T, B, P),
     zero beyond a row's end, and the state after the last step of each row.
-
-    `run_packed(prepared, inputs, lengths, start, starts, fixed_rows)` runs rows that contain several sentences, one
-    after another, each from the one state `start`, (G, 1, P) and (G, 1, D): a row starts again where `starts` (G, T, B)
-    is not 0, its first step included. It returns all outputs. If `fixed_rows` is not None, every matrix product has
-    this many rows, so that a row has the same bits beside any other rows. Only kernels of inference have it.
     """
 
     prepare: Callable[[LstmTensors, torch.dtype], Any]
     run: Callable[[Any, Tensor, Sequence[int], HiddenTensors], tuple[Tensor, HiddenTensors]]
-    run_packed: Callable[[Any, Tensor, Sequence[int], HiddenTensors, Tensor, int | None], Tensor] | None = None
 
 
 def rows_at_each_step(lengths: Sequence[int], steps: int) -> list[int]:
@@ -137,32 +131,16 @@ class LstmStep(NamedTuple):
     m: Tensor  # (G, B, D)
 
 
-class _CellForward(Protocol):
-    def __call__(self, x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None: ...
-
-
-class _CellBackward(Protocol):
-    def __call__(self, d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip: float) -> None: ...
-
-
-class _ClipOutput(Protocol):
-    def __call__(self, projected: Tensor, h: Tensor, *, clip: float) -> None: ...
-
-
-class _ClipOutputBackward(Protocol):
-    def __call__(self, d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None: ...
-
-
 class CellFunctions(NamedTuple):
     """`TORCH_CELL`, or four functions with the same results."""
 
-    forward: _CellForward
-    backward: _CellBackward
-    clip: _ClipOutput
-    clip_backward: _ClipOutputBackward
+    forward: Callable[[Tensor, Tensor, Tensor, LstmStep, float], None]
+    backward: Callable[[Tensor, Tensor, LstmStep, Tensor, float], None]
+    clip: Callable[[Tensor, Tensor, float], None]
+    clip_backward: Callable[[Tensor, Tensor, Tensor, Tensor, float], None]
 
 
-def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None:
+def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, clip: float) -> None:
     """From the products x and r (G, B, 4D), the bias (G, 4D) and `step.c_before` fill the rest of the step."""
     # In the tensors themselves, unless they are rounded.
     rounded = x.dtype != step.c_before.dtype
@@ -177,7 +155,7 @@ def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: fl
         step.gates.copy_(gates)
 
 
-def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip: float) -> None:
+def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, clip: float) -> None:
     """From d_m (G, B, D) and the d_c of the next step, fill d_z (G, B, 4D) and change d_c to that of this step."""
     i, j, f, o = step.gates.to(d_c.dtype).chunk(4, dim=-1)
     d_m = d_m.to(d_c.dtype)
@@ -193,12 +171,12 @@ def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip
     d_c *= f
 
 
-def clip_output(projected: Tensor, h: Tensor, *, clip: float) -> None:
+def clip_output(projected: Tensor, h: Tensor, clip: float) -> None:
     """Fill h (G, B, P) with the clipped values."""
     torch.clamp(projected, -clip, clip, out=h)
 
 
-def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
+def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, clip: float) -> None:
     """Add the gradients of h, from above and from the next step; where the clip holds h, they are zero."""
     torch.add(d_h, d_next, out=d_projected)
     d_projected.masked_fill_(h.abs() >= clip, 0)
@@ -284,11 +262,11 @@ class _Loop(torch.autograd.Function):
             # Not baddbmm, which would copy the products first.
             recurred = torch.bmm(outputs[:, t, :n], recurrent)
             step = LstmStep(gates[:, t, :n], cells[:, t, :n], cells[:, t + 1, :n], m[:, t, :n])
-            cell.forward(products[:, t, :n], recurred, bias, step, clip=cell_clip)
+            cell.forward(products[:, t, :n], recurred, bias, step, cell_clip)
             if projection is None:
                 outputs[:, t + 1, :n] = step.m
             else:
-                cell.clip(torch.bmm(step.m, projection), outputs[:, t + 1, :n], clip=h_clip)
+                cell.clip(torch.bmm(step.m, projection), outputs[:, t + 1, :n], h_clip)
         ctx.save_for_backward(gates, cells, m, outputs, recurrent, projection)
         ctx.cell, ctx.clips, ctx.active, ctx.bias_dtype = cell, (cell_clip, h_clip), active, bias.dtype
         ctx.set_materialize_grads(False)
@@ -314,11 +292,11 @@ class _Loop(torch.autograd.Function):
             d_c += d_last_c
         for t, n in reversed(list(enumerate(ctx.active))):
             d_m = d_projected[:, t, :n]
-            ctx.cell.clip_backward(d_outputs[:, t, :n], d_h[:, :n], outputs[:, t + 1, :n], d_m, clip=h_clip)
+            ctx.cell.clip_backward(d_outputs[:, t, :n], d_h[:, :n], outputs[:, t + 1, :n], d_m, h_clip)
             if projection is not None:
                 d_m = torch.bmm(d_m, projection.transpose(1, 2))
             step = LstmStep(gates[:, t, :n], cells[:, t, :n], cells[:, t + 1, :n], m[:, t, :n])
-            ctx.cell.backward(d_m, d_c[:, :n], step, d_products[:, t, :n], clip=cell_clip)
+            ctx.cell.backward(d_m, d_c[:, :n], step, d_products[:, t, :n], cell_clip)
             d_before = torch.bmm(d_products[:, t, :n], back_recurrent)
             # Rows that end later have, so far, only the gradient of their last state.
             d_h = d_before if n == rows else torch.cat([d_before, d_h[:, n:]], dim=1)

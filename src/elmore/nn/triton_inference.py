@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from elmore.nn.cuda_graph_lstm import OutputBuffers, StepRows
-from elmore.nn.triton_training import BLOCK, _block, _strides, _tanh
+from elmore.nn.triton_training import BLOCK, block_size, strided, tanh
 
 
 class TritonInferenceCell:
@@ -23,24 +23,11 @@ class TritonInferenceCell:
         directions, number, cells = c.shape
         m = torch.empty(c.shape, dtype=z.dtype, device=z.device)
         starts, starts_g = _starts_at(rows, step)
+        rows_and_starts = rows.lengths, starts, starts_g, rows.start_c
         _update[(directions * number, triton.cdiv(cells, BLOCK))](
-            z,
-            *_strides(z),
-            bias,
-            c,
-            *_strides(c),
-            m,
-            rows.lengths,
-            starts,
-            starts_g,
-            rows.start_c,
-            step,
-            number,
-            cells,
-            clip,
-            PACKED=rows.starts is not None,
-            BLOCK=_block(cells),
-        )
+            *strided(z), bias, *strided(c), m, *rows_and_starts, step, number, cells, clip,
+            PACKED=rows.starts is not None, BLOCK=block_size(cells),
+        )  # fmt: skip
         return m
 
     def write_output(
@@ -49,26 +36,12 @@ class TritonInferenceCell:
         """One kernel writes all buffers."""
         directions, number, size = projected.shape
         starts, starts_g = _starts_at(rows, step + 1)
+        tensors = strided(projected, buffers.following, buffers.outputs, buffers.last)
+        rows_and_starts = rows.lengths, starts, starts_g, rows.start_h
         _write_output[(directions * number, triton.cdiv(size, BLOCK))](
-            projected,
-            *_strides(projected),
-            buffers.following,
-            *_strides(buffers.following),
-            buffers.outputs,
-            *_strides(buffers.outputs),
-            buffers.last,
-            *_strides(buffers.last),
-            rows.lengths,
-            starts,
-            starts_g,
-            rows.start_h,
-            step,
-            number,
-            size,
-            clip,
-            PACKED=rows.starts is not None,
-            BLOCK=_block(size),
-        )
+            *tensors, *rows_and_starts, step, number, size, clip,
+            PACKED=rows.starts is not None, BLOCK=block_size(size),
+        )  # fmt: skip
 
 
 def _starts_at(rows: StepRows, step: int) -> tuple[Tensor, int]:
@@ -80,8 +53,8 @@ def _starts_at(rows: StepRows, step: int) -> tuple[Tensor, int]:
 
 
 @triton.jit
-def _gate(z, bias, place, inside):
-    return tl.load(z + place, inside).to(tl.float32) + tl.load(bias + place, inside).to(tl.float32)
+def _gate(z, bias, column, inside):
+    return tl.load(z + column, inside).to(tl.float32) + tl.load(bias + column, inside).to(tl.float32)
 
 
 @triton.jit
@@ -110,12 +83,12 @@ def _update(
     else:
         before = tl.load(c + cell, inside).to(tl.float32)
     i = tl.sigmoid(_gate(z, bias, cell, inside))
-    j = _tanh(_gate(z, bias, cells + cell, inside))
+    j = tanh(_gate(z, bias, cells + cell, inside))
     f = tl.sigmoid(_gate(z, bias, 2 * cells + cell, inside))
     o = tl.sigmoid(_gate(z, bias, 3 * cells + cell, inside))
     after = tl.minimum(tl.maximum(f * before + i * j, -clip), clip)
     tl.store(c + cell, after, inside & (_of_row(lengths + b, BLOCK) > step))
-    tl.store(m + row * cells + cell, o * _tanh(after), inside)
+    tl.store(m + row * cells + cell, o * tanh(after), inside)
 
 
 @triton.jit
@@ -125,15 +98,15 @@ def _write_output(
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < size
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < size
     length = _of_row(lengths + b, BLOCK)
-    h = tl.load(projected + g * p_g + b * p_b + place, inside).to(tl.float32)
+    h = tl.load(projected + g * p_g + b * p_b + column, inside).to(tl.float32)
     h = tl.minimum(tl.maximum(h, -clip), clip)
-    tl.store(outputs + g * o_g + b * o_b + place, tl.where(length > step, h, 0.0), inside)
-    tl.store(last + g * l_g + b * l_b + place, h, inside & (length == step + 1))
+    tl.store(outputs + g * o_g + b * o_b + column, tl.where(length > step, h, 0.0), inside)
+    tl.store(last + g * l_g + b * l_b + column, h, inside & (length == step + 1))
     if PACKED:
         start = _of_row(starts + g * starts_g + b, BLOCK)
         begins = inside & (start != 0)
-        h = tl.where(begins, tl.load(start_h + g * size + place, begins, 0.0).to(tl.float32), h)
-    tl.store(following + g * f_g + b * f_b + place, h, inside)
+        h = tl.where(begins, tl.load(start_h + g * size + column, begins, 0.0).to(tl.float32), h)
+    tl.store(following + g * f_g + b * f_b + column, h, inside)

@@ -34,7 +34,7 @@ def plan_for(characters: Tensor) -> Plan:
     words, length = characters.shape
     rounds = torch.ones(words, dtype=torch.int32, device=characters.device)
     for start in range(POSITIONS, length, POSITIONS):
-        # At start - 1, the last position before, every filter has seen what it would see from there on.
+        # If all characters from start - 1 on are equal, all further products equal the one at start - 1.
         rounds += (characters[:, start - 1 :] != characters[:, start - 1 : start]).any(dim=1)
     rounds, order = torch.sort(rounds, stable=True)
     last = torch.arange(WORDS - 1, words + WORDS - 1, WORDS, device=characters.device).clamp_(max=words - 1)
@@ -42,7 +42,7 @@ def plan_for(characters: Tensor) -> Plan:
 
 
 def pool(x: Tensor, matrix: Tensor, last_positions: Tensor, characters: Tensor) -> Pooled:
-    """See `max_pooling.MaxPooling`."""
+    """See `character_cnn.MaxPooling`."""
     plan = plan_for(characters)
     words, filters = len(x), len(matrix)
     values = x.new_empty(words, filters)
@@ -59,7 +59,7 @@ def pool(x: Tensor, matrix: Tensor, last_positions: Tensor, characters: Tensor) 
 def pool_backward(
     d_values: Tensor, argmax: Tensor, x: Tensor, matrix: Tensor, plan: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor]:
-    """See `max_pooling.MaxPooling`."""
+    """See `character_cnn.MaxPooling`."""
     order, rounds = plan
     words, (filters, span_size) = len(x), matrix.shape
     block_k = _block_k(span_size)
@@ -73,17 +73,9 @@ def pool_backward(
         FILTERS=64, num_warps=8,
     )  # fmt: skip
     _pool_to_filters[(triton.cdiv(filters, FILTERS), triton.cdiv(span_size, block_k), SPLITS)](
-        *shared,
-        x,
-        partial_sums,
-        words,
-        groups,
-        *_sizes(x, matrix),
-        **sizes,
-        FILTERS=FILTERS,
-        SPLITS=SPLITS,
-        num_warps=8,
-    )
+        *shared, x, partial_sums, words, groups, *_sizes(x, matrix), **sizes,
+        FILTERS=FILTERS, SPLITS=SPLITS, num_warps=8,
+    )  # fmt: skip
     return d_spans, partial_sums.sum(dim=0).to(matrix.dtype)
 
 
@@ -103,7 +95,7 @@ def _sizes(x: Tensor, matrix: Tensor) -> tuple[int, ...]:
 
 @triton.jit
 def _spans(x, word, position, k, words, characters, padded, size, span_size):
-    # What a filter sees at the next position begins one character later: the spans overlap, and need not be laid out.
+    # The span of the next position begins one character later: the spans overlap in x and are not copied.
     inside = ((word < words) & (position < characters))[:, None] & (k < span_size)[None, :]
     return tl.load(x + (word * padded * size + position * size)[:, None] + k[None, :], inside, 0.0)
 
@@ -148,7 +140,7 @@ def _sparse(
     d_values, argmax, order, group, round_number, f, words, filters,
     WORDS: tl.constexpr, POSITIONS: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """(WORDS * POSITIONS, FILTERS) the gradients of the products: of each word and filter one position has any."""
+    """(WORDS * POSITIONS, FILTERS) the gradients of the products: for each word and filter only one is not zero."""
     rank = group * WORDS + tl.arange(0, WORDS)
     word = tl.load(order + rank, rank < words, words)
     inside = (word < words)[:, None] & (f < filters)[None, :]
@@ -156,8 +148,8 @@ def _sparse(
     d = tl.load(d_values + to, inside, 0.0)
     at = tl.load(argmax + to, inside, -1).to(tl.int32) - round_number * POSITIONS
     position = tl.arange(0, POSITIONS)
-    spread = tl.where(at[:, None, :] == position[None, :, None], d[:, None, :], 0.0)
-    return tl.reshape(spread, (WORDS * POSITIONS, FILTERS))
+    scattered = tl.where(at[:, None, :] == position[None, :, None], d[:, None, :], 0.0)
+    return tl.reshape(scattered, (WORDS * POSITIONS, FILTERS))
 
 
 @triton.jit
@@ -194,7 +186,7 @@ def _pool_to_filters(
     split = tl.program_id(2)
     row = tl.arange(0, WORDS * POSITIONS)
     total = tl.zeros((FILTERS, BLOCK_K), tl.float32)
-    # Every so manieth group, so that each program has short words and long ones.
+    # Every SPLITS-th group, so that each program has short words and long ones.
     for group in range(split, groups, SPLITS):
         rank = group * WORDS + row // POSITIONS
         word = tl.load(order + rank, rank < words, words)

@@ -7,6 +7,8 @@ dimension dense; the others may be slices of larger tensors, so that a step is w
 # Triton has no types, would misread annotations, and has no records: kernels take every pointer and size separately.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
+from collections.abc import Iterator
+
 import torch
 import triton
 import triton.language as tl
@@ -18,77 +20,35 @@ BLOCK = 1024
 SOFTMAX_BLOCK = 8192  # the default number of negatives, so that one pass of the loop suffices
 
 
-def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, *, clip: float) -> None:
+def cell_forward(x: Tensor, r: Tensor, bias: Tensor, step: LstmStep, clip: float) -> None:
     """See `recurrence.cell_forward`."""
     directions, rows, cells = step.c_before.shape
+    outputs = strided(step.c_before, step.gates, step.c_after, step.m)
     _cell_forward[(directions * rows, triton.cdiv(cells, BLOCK))](
-        x,
-        *_strides(x),
-        r,
-        *_strides(r),
-        bias.contiguous(),
-        step.c_before,
-        *_strides(step.c_before),
-        step.gates,
-        *_strides(step.gates),
-        step.c_after,
-        *_strides(step.c_after),
-        step.m,
-        *_strides(step.m),
-        rows,
-        cells,
-        clip,
-        BLOCK=BLOCK,
+        *strided(x, r), bias.contiguous(), *outputs, rows, cells, clip, BLOCK=BLOCK
     )
 
 
-def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, *, clip: float) -> None:
+def cell_backward(d_m: Tensor, d_c: Tensor, step: LstmStep, d_z: Tensor, clip: float) -> None:
     """See `recurrence.cell_backward`."""
     directions, rows, cells = d_m.shape
-    _cell_backward[(directions * rows, triton.cdiv(cells, BLOCK))](
-        d_m,
-        *_strides(d_m),
-        d_c,
-        *_strides(d_c),
-        step.gates,
-        *_strides(step.gates),
-        step.c_before,
-        *_strides(step.c_before),
-        step.c_after,
-        *_strides(step.c_after),
-        d_z,
-        *_strides(d_z),
-        rows,
-        cells,
-        clip,
-        BLOCK=BLOCK,
-    )
+    tensors = strided(d_m, d_c, step.gates, step.c_before, step.c_after, d_z)
+    _cell_backward[(directions * rows, triton.cdiv(cells, BLOCK))](*tensors, rows, cells, clip, BLOCK=BLOCK)
 
 
-def clip_output(projected: Tensor, h: Tensor, *, clip: float) -> None:
+def clip_output(projected: Tensor, h: Tensor, clip: float) -> None:
     """See `recurrence.clip_output`."""
     directions, rows, size = h.shape
     _clip_output[(directions * rows, triton.cdiv(size, BLOCK))](
-        projected, *_strides(projected), h, *_strides(h), rows, size, _as_stored(clip, h), BLOCK=_block(size)
+        *strided(projected, h), rows, size, _as_stored(clip, h), BLOCK=block_size(size)
     )
 
 
-def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, *, clip: float) -> None:
+def clip_output_backward(d_h: Tensor, d_next: Tensor, h: Tensor, d_projected: Tensor, clip: float) -> None:
     """See `recurrence.clip_output_backward`."""
     directions, rows, size = h.shape
     _clip_output_backward[(directions * rows, triton.cdiv(size, BLOCK))](
-        d_h,
-        *_strides(d_h),
-        d_next,
-        *_strides(d_next),
-        h,
-        *_strides(h),
-        d_projected,
-        *_strides(d_projected),
-        rows,
-        size,
-        _as_stored(clip, h),
-        BLOCK=_block(size),
+        *strided(d_h, d_next, h, d_projected), rows, size, _as_stored(clip, h), BLOCK=block_size(size)
     )
 
 
@@ -98,43 +58,39 @@ TRITON_CELL = CellFunctions(cell_forward, cell_backward, clip_output, clip_outpu
 def softmax_(logits: Tensor, offsets: Tensor, target_logits: Tensor, target_columns: Tensor) -> Tensor:
     """See `cross_entropy.softmax_`. A program for each position reads its row twice and writes it once."""
     log_sums = torch.empty_like(target_logits)
+    offsets_and_targets = offsets, target_logits, target_columns
     _normalize[(len(logits),)](
-        logits,
-        logits.stride(0),
-        offsets,
-        target_logits,
-        target_columns,
-        log_sums,
-        logits.shape[1],
-        BLOCK=SOFTMAX_BLOCK,
-        num_warps=16,
+        logits, logits.stride(0), *offsets_and_targets, log_sums, logits.shape[1], BLOCK=SOFTMAX_BLOCK, num_warps=16
     )
     return log_sums
 
 
 def _as_stored(clip: float, h: Tensor) -> float:
-    """The bound in the type of h: in bfloat16 0.7 is a little less, and outputs held there must be recognized."""
+    """The bound in the type of h: in bfloat16 0.7 is a little less, and clipped outputs must be recognized."""
     return torch.tensor(clip, dtype=h.dtype).item()
 
 
-def _block(size: int) -> int:
+def block_size(size: int) -> int:
+    """The number of columns of one program."""
     return min(BLOCK, int(triton.next_power_of_2(size)))
 
 
-def _strides(tensor: Tensor) -> tuple[int, int]:
-    assert tensor.stride(-1) == 1
-    return tensor.stride(0), tensor.stride(1)
+def strided(*tensors: Tensor) -> Iterator[Tensor | int]:
+    """Each tensor (G, B, n) as an argument of a kernel, with the strides of its first two dimensions."""
+    for tensor in tensors:
+        assert tensor.stride(-1) == 1
+        yield from (tensor, tensor.stride(0), tensor.stride(1))
 
 
 @triton.jit
-def _tanh(x):
+def tanh(x):
     return 2 * tl.sigmoid(2 * x) - 1
 
 
 @triton.jit
-def _sum(x, r, bias, place, inside):
-    products = tl.load(x + place, inside).to(tl.float32) + tl.load(r + place, inside).to(tl.float32)
-    return products + tl.load(bias + place, inside).to(tl.float32)
+def _sum(x, r, bias, column, inside):
+    products = tl.load(x + column, inside).to(tl.float32) + tl.load(r + column, inside).to(tl.float32)
+    return products + tl.load(bias + column, inside).to(tl.float32)
 
 
 @triton.jit
@@ -150,7 +106,7 @@ def _cell_forward(
     r += g * r_g + b * r_b
     bias += g * 4 * cells
     i = tl.sigmoid(_sum(x, r, bias, cell, inside))
-    j = _tanh(_sum(x, r, bias, cells + cell, inside))
+    j = tanh(_sum(x, r, bias, cells + cell, inside))
     f = tl.sigmoid(_sum(x, r, bias, 2 * cells + cell, inside))
     o = tl.sigmoid(_sum(x, r, bias, 3 * cells + cell, inside))
     c = f * tl.load(c_before + g * c_before_g + b * c_before_b + cell, inside) + i * j
@@ -161,7 +117,7 @@ def _cell_forward(
     tl.store(gates + 2 * cells + cell, f, inside)
     tl.store(gates + 3 * cells + cell, o, inside)
     tl.store(c_after + g * c_after_g + b * c_after_b + cell, c, inside)
-    tl.store(m + g * m_g + b * m_b + cell, o * _tanh(c), inside)
+    tl.store(m + g * m_g + b * m_b + cell, o * tanh(c), inside)
 
 
 @triton.jit
@@ -179,7 +135,7 @@ def _cell_backward(
     f = tl.load(gates + 2 * cells + cell, inside).to(tl.float32)
     o = tl.load(gates + 3 * cells + cell, inside).to(tl.float32)
     c = tl.load(c_after + g * c_after_g + b * c_after_b + cell, inside)
-    squashed = _tanh(c)
+    squashed = tanh(c)
     dm = tl.load(d_m + g * m_g + b * m_b + cell, inside).to(tl.float32)
     d_c += g * c_g + b * c_b
     dc = tl.load(d_c + cell, inside) + dm * o * (1 - squashed * squashed)
@@ -197,10 +153,10 @@ def _cell_backward(
 def _clip_output(projected, p_g, p_b, h, h_g, h_b, rows, size, clip, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < size
-    x = tl.load(projected + g * p_g + b * p_b + place, inside).to(tl.float32)
-    tl.store(h + g * h_g + b * h_b + place, tl.minimum(tl.maximum(x, -clip), clip), inside)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < size
+    x = tl.load(projected + g * p_g + b * p_b + column, inside).to(tl.float32)
+    tl.store(h + g * h_g + b * h_b + column, tl.minimum(tl.maximum(x, -clip), clip), inside)
 
 
 @triton.jit
@@ -209,12 +165,12 @@ def _clip_output_backward(
 ):
     row = tl.program_id(0).to(tl.int64)
     g, b = row // rows, row % rows
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < size
-    d = tl.load(d_h + g * d_g + b * d_b + place, inside).to(tl.float32)
-    d += tl.load(d_next + g * next_g + b * next_b + place, inside).to(tl.float32)
-    held = tl.abs(tl.load(h + g * h_g + b * h_b + place, inside).to(tl.float32)) >= clip
-    tl.store(d_projected + g * p_g + b * p_b + place, tl.where(held, 0.0, d), inside)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < size
+    d = tl.load(d_h + g * d_g + b * d_b + column, inside).to(tl.float32)
+    d += tl.load(d_next + g * next_g + b * next_b + column, inside).to(tl.float32)
+    is_clipped = tl.abs(tl.load(h + g * h_g + b * h_b + column, inside).to(tl.float32)) >= clip
+    tl.store(d_projected + g * p_g + b * p_b + column, tl.where(is_clipped, 0.0, d), inside)
 
 
 @triton.jit
@@ -241,7 +197,7 @@ def _normalize(logits, stride, offsets, target_logits, target_columns, log_sums,
 @triton.jit
 def _logits(logits, offsets, column, candidates, start, BLOCK: tl.constexpr):
     column_index = start + tl.arange(0, BLOCK)
-    # The right column is loaded too and only then left out: with it in the mask, each thread would load one by one.
+    # The target's column is loaded too and masked afterwards: a mask with it would make each thread load one number.
     inside = column_index < candidates
     x = tl.load(logits + column_index, inside, 0.0).to(tl.float32) + tl.load(offsets + column_index, inside, 0.0)
     return tl.where(inside & (column_index != column), x, -float("inf"))

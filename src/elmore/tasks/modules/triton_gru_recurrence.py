@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmore.nn.triton_training import _tanh
+from elmore.nn.triton_training import tanh
 from elmore.tasks.modules.gru_recurrence import PackedSteps
 
 FEWEST_UNITS = 16  # of a program's tile; fewer would not be read any faster
@@ -103,7 +103,7 @@ def _read_forth(products, recurrent, bias, starts, lengths, gates, outputs, unit
         r = tl.sigmoid(x_r + b_r + tl.sum(h[:, None] * u_r, axis=0))
         z = tl.sigmoid(x_z + b_z + tl.sum(h[:, None] * u_z, axis=0))
         m = b_n + tl.sum(h[:, None] * u_n, axis=0)
-        n = _tanh(x_n + r * m)
+        n = tanh(x_n + r * m)
         h = n + z * (h - n)
         gate = gates + token * 4 * units + unit
         _store_three(gate, r, z, n, units, is_unit)

@@ -21,7 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from elmore.nn.triton_training import _tanh
+from elmore.nn.triton_training import tanh
 from elmore.tasks.srl.highway_recurrence import steps_before
 
 ROWS, UNITS = 16, 32  # of a program's tile; 16 rows are the fewest that a product may have
@@ -117,12 +117,12 @@ def _step_forward(
             i = tl.dot(h, tl.load(weight + 2 * size, there, other=0.0), i, input_precision=PRECISION)
             f = tl.dot(h, tl.load(weight + 3 * size, there, other=0.0), f, input_precision=PRECISION)
             g = tl.dot(h, tl.load(weight + 4 * size, there, other=0.0), g, input_precision=PRECISION)
-    o, t, i, f, g = tl.sigmoid(o), tl.sigmoid(t), tl.sigmoid(i), tl.sigmoid(f), _tanh(g)
+    o, t, i, f, g = tl.sigmoid(o), tl.sigmoid(t), tl.sigmoid(i), tl.sigmoid(f), tanh(g)
     c = i * g
     if not IS_FIRST:
         c += f * tl.load(cells + last + unit[None, :], inside, other=0.0)
     carry = tl.load(carried + token * units + unit[None, :], inside, other=0.0)
-    h_new = t * o * _tanh(c) + (1 - t) * carry
+    h_new = t * o * tanh(c) + (1 - t) * carry
     if DROPS:
         h_new *= tl.load(kept + row[:, None] * units + unit[None, :], inside, other=0.0)
     tl.store(gates + place, o, inside)
@@ -169,7 +169,7 @@ def _step_backward(
     i = tl.load(gates + place + 2 * units, inside, other=0.0)
     f = tl.load(gates + place + 3 * units, inside, other=0.0)
     g = tl.load(gates + place + 4 * units, inside, other=0.0)
-    squashed = _tanh(tl.load(cells + own, inside, other=0.0))
+    squashed = tanh(tl.load(cells + own, inside, other=0.0))
     carry = tl.load(carried + own, inside, other=0.0)
     d_c += d_h * t * o * (1 - squashed * squashed)
     tl.store(d_products + place, d_h * squashed * t * o * (1 - o), inside)
