@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from elmore.engine.native_library import Precision, why_unavailable
+from elmore.errors import InputError
 from elmore.nn import cross_entropy as module
 from elmore.nn.cross_entropy import Candidates, cross_entropy
 from elmore.nn.native_training import differentiate_natively
@@ -186,3 +187,22 @@ def test_rounded_vectors_give_a_loss_in_float32_that_is_close(sampled):
     for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype
         assert 0 < (a - b).norm() / b.norm() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden": torch.ones(2, 13)}, r"hidden has shape \(2, 13\)"),
+        ({"targets": torch.zeros(2, 12, dtype=torch.int64)}, r"targets has shape \(2, 12\); .* \(2, 13\)"),
+        ({"targets": torch.zeros(2, 13)}, r"targets has dtype torch\.float32"),
+        ({"targets": torch.full((2, 13), -1)}, "targets contains -1; it must be from 0 to 19"),
+        ({"weight": torch.ones(20, 5)}, r"weight has shape \(20, 5\); .* \(any, 4\)"),
+        ({"bias": torch.ones(21)}, r"bias has shape \(21,\); .* \(20\)"),
+        ({"candidates": Candidates(torch.tensor([20]), torch.zeros(20))}, "classes contains 20"),
+        ({"candidates": Candidates(torch.tensor([1]), torch.zeros(19))}, r"log_expected_counts has shape \(19,\)"),
+    ],
+)
+def test_cross_entropy_rejects_wrong_tensors(change, message):
+    arguments = dict(zip(("hidden", "targets", "weight", "bias"), drawn(torch.float32), strict=True))
+    with pytest.raises(InputError, match=message):
+        cross_entropy(**(arguments | change))

@@ -300,3 +300,31 @@ def test_nan_in_a_hidden_vector_makes_the_loss_of_its_position_nan():
         found = differentiate_natively(hidden, logits)
         assert found.losses.isnan().all()
         assert torch.equal(found.hidden.isnan().any(-1), torch.tensor([[False, False, True, False]]))
+
+
+@pytest.mark.parametrize("column", [-1, 8])
+def test_loss_rejects_columns_beyond_the_candidates(column):
+    targets = torch.zeros(2, 3, dtype=torch.int64)
+    logits = CandidateLogits.of(torch.ones(2, 3, 4), targets, torch.ones(7, 4), torch.ones(7), None)
+    logits.target_columns[1, 2] = column
+    with pytest.raises(InputError, match=f"the targets' columns contains {column}; it must be from 0 to 7"):
+        differentiate_natively(torch.ones(2, 3, 4), logits)
+
+
+@patiently
+@given(seed=seeds, part=st.integers(0, 2), kind=KINDS, dim=st.integers(0, 1))
+def test_product_never_returns_numbers_for_wrong_tensors(seed, part, kind, dim):
+    random = torch.Generator().manual_seed(seed)
+    parts = [torch.randn(shape, generator=random) for shape in ((3, 5), (5, 4), (3, 4))]
+    parts[part] = changed(parts[part], kind, dim)
+    try:
+        multiply(*parts)
+    except InputError:
+        assert part == 2 or kind not in SAME_NUMBERS
+        return
+    torch.testing.assert_close(parts[2], parts[0] @ parts[1])
+
+
+def test_product_rejects_result_with_gaps():
+    with pytest.raises(InputError, match="numbers of a row must be adjacent"):
+        multiply(torch.ones(3, 5), torch.ones(5, 4), torch.ones(4, 3).t())

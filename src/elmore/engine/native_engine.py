@@ -60,7 +60,7 @@ class NativeEngine(CpuEngine):
         self._precision = precision
         self._words = _WordEncoder(checkpoint, precision, self._library)
         self._lstm = [
-            _pack_lstm(lstm_weights(checkpoint, number), precision, self._library.lanes(precision))
+            pack_lstm(lstm_weights(checkpoint, number), precision, self._library.lanes(precision))
             for number in range(self.config.lstm_layers)
         ]
 
@@ -92,14 +92,14 @@ class NativeEngine(CpuEngine):
         return outputs, HiddenState(last_h, last_c)
 
 
-class _PackedLstm(NamedTuple):
+class PackedLstm(NamedTuple):
     """A layer for the library, and the arrays that its pointers lead to."""
 
     layer: Lstm
     arrays: tuple[object, ...]
 
 
-def _pack_lstm(weights: LstmWeights, precision: Precision, lanes: int) -> _PackedLstm:
+def pack_lstm(weights: LstmWeights, precision: Precision, lanes: int) -> PackedLstm:
     directions, vector_dim, gates = weights.input.shape
     inputs, recurrent = (pack_gates(part, precision, lanes) for part in (weights.input, weights.recurrent))
     projection = None if weights.projection is None else _pack_projection(weights.projection, precision, lanes)
@@ -115,7 +115,7 @@ def _pack_lstm(weights: LstmWeights, precision: Precision, lanes: int) -> _Packe
         cell_clip=math.inf if weights.clips.cell is None else weights.clips.cell,
         projection_clip=math.inf if weights.clips.projection is None else weights.clips.projection,
     )
-    return _PackedLstm(layer, (inputs, recurrent, projection, bias))
+    return PackedLstm(layer, (inputs, recurrent, projection, bias))
 
 
 def _pack_projection(projection: StoredArray, precision: Precision, lanes: int) -> PackedMatrix:

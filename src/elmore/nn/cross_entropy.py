@@ -15,6 +15,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from elmore.engine.array_checks import check_indices, check_shape
+from elmore.errors import InputError
+
 SoftmaxKernel = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # `softmax_`, or a function with the same results
 
 # On a GPU as many as memory has room for; on a CPU as many as the cache holds.
@@ -62,6 +65,7 @@ def cross_entropy(
     Without candidates it is over all classes. The groups share weight and bias, and the large gradients of these are
     computed once for all groups. `loss_kernel` replaces the computation of losses and gradients.
     """
+    _check(hidden, targets, weight, bias, candidates)
     logits = CandidateLogits.of(hidden, targets, weight, bias, candidates)
     losses: Tensor
     if not torch.is_grad_enabled():
@@ -72,6 +76,24 @@ def cross_entropy(
     kernel = loss_kernel or partial(differentiate_by_chunks, softmax=softmax)
     losses = _CrossEntropy.apply(hidden, targets, weight, bias, logits, kernel)  # type: ignore[no-untyped-call]
     return losses
+
+
+def _check(hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, candidates: Candidates | None) -> None:
+    check_shape("hidden", hidden.shape, (None, None, None))
+    check_shape("targets", targets.shape, hidden.shape[:2])
+    check_shape("the softmax's weight", weight.shape, (None, hidden.shape[2]))
+    check_shape("the softmax's bias", bias.shape, (len(weight),))
+    indices = {"targets": targets}
+    if candidates is not None:
+        check_shape("the candidates' classes", candidates.classes.shape, (None,))
+        check_shape("the candidates' log_expected_counts", candidates.log_expected_counts.shape, (len(weight),))
+        indices["the candidates' classes"] = candidates.classes
+    for name, tensor in indices.items():
+        if tensor.dtype != torch.int64:
+            raise InputError(f"{name} has dtype {tensor.dtype}; it must be torch.int64")
+        # On a GPU, reading the indices would wait for all work launched before.
+        if tensor.device.type == "cpu":
+            check_indices(name, tensor.numpy(), len(weight))
 
 
 class _Chunk(NamedTuple):

@@ -19,19 +19,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmore.engine.array_checks import check_lengths
-from elmore.engine.native_library import Lstm, LstmRun, Matrix, Precision, opened_native_library
-from elmore.engine.weights import Clips
+from elmore.engine.native_engine import PackedLstm, pack_lstm
+from elmore.engine.native_library import LstmRun, Precision, opened_native_library
+from elmore.engine.packing import PackedMatrix, pack, pad_to_multiple
+from elmore.engine.weights import Clips, LstmWeights
 from elmore.errors import InputError
-from elmore.nn.native_training import (
-    PackedMatrix,
-    check_tensor,
-    pack,
-    pack_bias,
-    pack_gates,
-    pad_to_multiple,
-    unpack,
-    unpack_gates,
-)
+from elmore.nn.native_training import as_array, check_tensor
 from elmore.nn.native_training_library import LstmGradients, opened_training_library, why_training_unavailable
 from elmore.nn.recurrence import HiddenTensors, LstmKernel, LstmTensors
 
@@ -95,10 +88,17 @@ class _Layer(torch.autograd.Function):
         *weights: Any,  # the tensors of `LstmTensors`
     ) -> tuple[Tensor, Tensor, Tensor]:
         input_weights, recurrent, bias, projection = weights
-        layer = _PackedLstm(LstmTensors(input_weights, recurrent, bias, projection, options.clips))
+        arrays = LstmWeights(
+            as_array(input_weights),
+            as_array(recurrent),
+            as_array(bias),
+            None if projection is None else as_array(projection),
+            options.clips,
+        )
+        layer = pack_lstm(arrays, Precision.FLOAT32, opened_training_library().lanes)
         inputs, h, c = (part.contiguous() for part in (inputs, h, c))
         saved = _gates_and_cells(inputs, c) if any(ctx.needs_input_grad) else ()
-        outputs, after = layer.run(inputs, options.lengths, (h, c), saved)
+        outputs, after = _run(layer, inputs, options.lengths, (h, c), saved)
         if saved:
             ctx.save_for_backward(inputs, h, outputs, *saved, input_weights, recurrent, projection)
         ctx.options = options
@@ -114,9 +114,10 @@ class _Layer(torch.autograd.Function):
         directions, steps, rows, vector_dim = inputs.shape
         cell_dim, lanes = input_weights.shape[2] // 4, gates.shape[-1] // 4
         back_input, back_recurrent = (_transposed_gates(part, lanes) for part in (input_weights, recurrent))
-        back_projection = (
-            None if projection is None else _pack(pad_to_multiple(projection, 1, lanes).transpose(1, 2), lanes)
-        )
+        back_projection = None
+        if projection is not None:
+            padded = pad_to_multiple(as_array(projection), 1, lanes)
+            back_projection = pack(padded.transpose(0, 2, 1), Precision.FLOAT32, lanes)
         d_h = torch.zeros_like(h) if d_last_h is None else d_last_h.clone(memory_format=torch.contiguous_format)
         d_c = cells.new_zeros(directions, rows, cells.shape[-1])
         if d_last_c is not None:
@@ -130,7 +131,9 @@ class _Layer(torch.autograd.Function):
                 directions,
                 vector_dim,
                 cell_dim,
-                *(_pointer(part) for part in (back_input, back_recurrent, back_projection)),
+                back_input.panels.ctypes.data,
+                back_recurrent.panels.ctypes.data,
+                None if back_projection is None else back_projection.panels.ctypes.data,
                 cell_clip,
                 projection_clip,
                 steps,
@@ -144,46 +147,17 @@ class _Layer(torch.autograd.Function):
         return None, d_inputs, d_h, d_c[..., :cell_dim], *d_weights
 
 
-class _PackedLstm:
-    """The weights of a layer as the library multiplies them, for one pass."""
-
-    def __init__(self, weights: LstmTensors) -> None:
-        lanes = opened_training_library().lanes
-        directions, vector_dim, gates = weights.input.shape
-        inputs, recurrent = (pack_gates(part, lanes) for part in (weights.input, weights.recurrent))
-        # As many rows as the gates have cells, which are padded to whole vectors.
-        padded = None if weights.projection is None else pad_to_multiple(weights.projection, 1, lanes)
-        projection = None if padded is None else pack(padded, lanes)
-        bias = pack_bias(weights.bias, lanes)
-        self._tensors = inputs, recurrent, projection, bias  # the pointers lead to them
-        self._layer = Lstm(
-            directions,
-            vector_dim,
-            gates // 4,
-            inputs.pointers(),
-            recurrent.pointers(),
-            Matrix() if projection is None else projection.pointers(),
-            bias.data_ptr(),
-            *(math.inf if clip is None else clip for clip in weights.clips),
-        )
-
-    def run(
-        self, inputs: Tensor, lengths: Sequence[int], state: HiddenTensors, saved: Sequence[Tensor]
-    ) -> tuple[Tensor, HiddenTensors]:
-        """The outputs and the state after them; `saved`, gates and cells, is filled for the backward pass."""
-        h, c = state
-        outputs, last_h, last_c = torch.empty_like(inputs), torch.empty_like(h), torch.empty_like(c)
-        _, steps, rows, _ = inputs.shape
-        run = LstmRun(
-            steps,
-            rows,
-            rows,
-            (c_int64 * rows)(*lengths),
-            None,
-            *(part.data_ptr() for part in (inputs, h, c, outputs, last_h, last_c, *saved)),
-        )
-        opened_native_library().run_lstm(Precision.FLOAT32, self._layer, run)
-        return outputs, (last_h, last_c)
+def _run(
+    layer: PackedLstm, inputs: Tensor, lengths: Sequence[int], state: HiddenTensors, saved: Sequence[Tensor]
+) -> tuple[Tensor, HiddenTensors]:
+    """The outputs and the state after them; `saved`, gates and cells, is filled for the backward pass."""
+    h, c = state
+    outputs, last_h, last_c = torch.empty_like(inputs), torch.empty_like(h), torch.empty_like(c)
+    _, steps, rows, _ = inputs.shape
+    pointers = (part.data_ptr() for part in (inputs, h, c, outputs, last_h, last_c, *saved))
+    run = LstmRun(steps, rows, rows, (c_int64 * rows)(*lengths), None, *pointers)
+    opened_native_library().run_lstm(Precision.FLOAT32, layer.layer, run)
+    return outputs, (last_h, last_c)
 
 
 class _WeightGradients:
@@ -200,13 +174,16 @@ class _WeightGradients:
     def unpacked(self, *, projected: bool) -> tuple[Tensor | None, ...]:
         """In the order of `LstmTensors`."""
         d_input, d_recurrent, d_bias, d_projection = self.packed
-        transposed = unpack(PackedMatrix(d_projection), self._vector_dim, self._cell_dim) if projected else None
+        d_columns = d_projection.transpose(1, 2).flatten(2)[..., : self._cell_dim]  # (G, P, D)
         return (
-            unpack_gates(PackedMatrix(d_input), self._cell_dim),
-            unpack_gates(PackedMatrix(d_recurrent), self._cell_dim),
+            self._unpacked_gates(d_input),
+            self._unpacked_gates(d_recurrent),
             d_bias.transpose(1, 2).flatten(2)[..., : self._cell_dim].flatten(1),
-            None if transposed is None else transposed.transpose(1, 2),
+            d_columns.contiguous().transpose(1, 2) if projected else None,
         )
+
+    def _unpacked_gates(self, panels: Tensor) -> Tensor:  # (G, D / W, P, 4, W) -> (G, P, 4D)
+        return panels.permute(0, 2, 3, 1, 4).flatten(3)[..., : self._cell_dim].flatten(2)
 
 
 def _gates_and_cells(inputs: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,16 +194,12 @@ def _gates_and_cells(inputs: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return gates, inputs.new_empty(directions, steps + 1, rows, panels * lanes)
 
 
-def _transposed_gates(weights: Tensor, lanes: int) -> Tensor:
+def _transposed_gates(weights: Tensor, lanes: int) -> PackedMatrix:
     """(G, P, 4D) as a matrix of 4D rows, in the order of the panels of gates, and P columns; packed."""
     directions, vector_dim, gates = weights.shape
-    padded = pad_to_multiple(weights.reshape(directions, vector_dim, 4, gates // 4), 3, lanes)
-    panels = padded.view(directions, vector_dim, 4, -1, lanes).permute(0, 3, 2, 4, 1)  # (G, D / W, 4, W, P)
-    return _pack(panels.flatten(1, 3), lanes)
-
-
-def _pack(matrix: Tensor, lanes: int) -> Tensor:
-    return pack(matrix, lanes).panels
+    padded = pad_to_multiple(as_array(weights).reshape(directions, vector_dim, 4, gates // 4), 3, lanes)
+    panels = padded.reshape(directions, vector_dim, 4, -1, lanes).transpose(0, 3, 2, 4, 1)  # (G, D / W, 4, W, P)
+    return pack(panels.reshape(directions, -1, vector_dim), Precision.FLOAT32, lanes)
 
 
 def _pointer(tensor: Tensor | None) -> int | None:

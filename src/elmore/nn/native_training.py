@@ -1,19 +1,23 @@
 """The native CPU kernels for training in float32, except for the LSTM: products, character CNN, highways and softmax.
 
-`elmore/engine/native` has the code. Weights change between passes, so each pass packs them again. Gradients are summed
+`native/` has the code. Weights change between passes, so each pass packs them again. Gradients are summed
 in an order that depends only on shapes: they are bit-identical with any number of threads.
 """
 
 from collections.abc import Sequence
 from ctypes import c_int64
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from elmore.engine.native_library import FilterTables, Matrix
+from elmore.engine.array_checks import check_indices, check_shape
+from elmore.engine.native_library import FilterTables, Precision
+from elmore.engine.packing import pack, pad_to_multiple
 from elmore.errors import InputError
 from elmore.nn.character_cnn import Filters, Linear, pool_by_convolution
 from elmore.nn.cross_entropy import CandidateLogits, LossGradients
@@ -23,77 +27,19 @@ from elmore.nn.native_training_library import HighwayParts, Product, Softmax, op
 def check_tensor(name: str, tensor: Tensor, shape: Sequence[int | None], dtype: torch.dtype = torch.float32) -> None:
     """Raise InputError unless this is a tensor on the CPU of this type and shape; None stands for any length.
 
-    The library gets addresses, so it would read and write beyond the end of other tensors.
+    The library receives addresses, so it would read and write beyond the end of a tensor that is too small.
     """
-    wanted = f"({', '.join('any' if length is None else str(length) for length in shape)})"
     if tensor.device.type != "cpu":
         raise InputError(f"{name} is on {tensor.device}; the native kernels take tensors on the CPU")
     if tensor.dtype != dtype:
         raise InputError(f"{name} has dtype {tensor.dtype}; it must be {dtype}")
-    if tensor.ndim != len(shape) or any(
-        length not in (None, given) for length, given in zip(shape, tensor.shape, strict=True)
-    ):
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; it must have shape {wanted}")
+    check_shape(name, tensor.shape, shape)
 
 
-# Packed matrices, in the form of `elmore.engine.packing`.
-# G matrices side by side, K rows, N columns, W float32 in a vector.
-
-
-class PackedMatrix(NamedTuple):
-    """Matrices in panels of four vectors of columns."""
-
-    panels: Tensor  # (G, N / 4W, K, 4, W)
-
-    def pointers(self) -> Matrix:
-        """The record for the library. The tensor must outlive it."""
-        return Matrix(self.panels.data_ptr(), None, None)
-
-
-def pack_gates(weights: Tensor, lanes: int) -> PackedMatrix:
-    """(G, K, 4D): the four gates of W cells are in one panel."""
-    matrices, rows, gates = weights.shape
-    padded = pad_to_multiple(weights.reshape(matrices, rows, 4, gates // 4), 3, lanes)
-    return _packed(padded.view(matrices, rows, 4, -1, lanes).transpose(2, 3))
-
-
-def pack(weights: Tensor, lanes: int) -> PackedMatrix:
-    """(G, K, N)."""
-    padded = pad_to_multiple(weights, 2, 4 * lanes)
-    return _packed(padded.unflatten(2, (-1, 4, lanes)))  # type: ignore[no-untyped-call]
-
-
-def unpack_gates(packed: PackedMatrix, cells: int) -> Tensor:
-    """The argument of `pack_gates`."""
-    parts = packed.panels.permute(0, 2, 3, 1, 4).flatten(3)  # (G, K, 4, D)
-    return parts[..., :cells].flatten(2)
-
-
-def unpack(packed: PackedMatrix, rows: int, columns: int) -> Tensor:
-    """The argument of `pack`."""
-    return packed.panels.transpose(1, 2).flatten(2)[:, :rows, :columns].contiguous()
-
-
-def pack_bias(bias: Tensor, lanes: int) -> Tensor:
-    """(G, 4D) in the order of the columns of `pack_gates`."""
-    matrices, gates = bias.shape
-    padded = pad_to_multiple(bias.float().reshape(matrices, 4, gates // 4), 2, lanes)
-    return padded.view(matrices, 4, -1, lanes).transpose(1, 2).contiguous()
-
-
-def pad_to_multiple(x: Tensor, dim: int, size: int) -> Tensor:
-    """Append zeros along a dimension up to a multiple of a size."""
-    missing = -x.shape[dim] % size
-    # pad copies even where nothing is missing.
-    return pad(x, (0, 0) * (x.ndim - 1 - dim) + (0, missing)) if missing else x
-
-
-def _packed(panels: Tensor) -> PackedMatrix:
-    """For (G, K, N / 4W, 4, W), which may be a view: it is copied once."""
-    return PackedMatrix(panels.float().transpose(1, 2).contiguous())
-
-
-# Products.
+def as_array(tensor: Tensor) -> NDArray[np.float32]:
+    """The memory of a tensor as an array, for `elmore.engine.packing`."""
+    array: NDArray[np.float32] = tensor.detach().numpy()
+    return array
 
 
 def multiply(left: Tensor, right: Tensor, out: Tensor, *, adds: bool = False) -> None:
@@ -101,24 +47,33 @@ def multiply(left: Tensor, right: Tensor, out: Tensor, *, adds: bool = False) ->
 
     Left and right may have any strides. The numbers of a row of `out` are adjacent.
     """
-    (rows, depth), columns = left.shape, right.shape[1]
+    check_tensor("the left matrix of a product", left, (None, None))
+    (rows, depth), columns = left.shape, right.shape[-1]
+    check_tensor("the right matrix of a product", right, (depth, None))
+    check_tensor("the result of a product", out, (rows, columns))
+    if columns > 1 and out.stride(1) != 1:
+        raise InputError(f"the result of a product has the strides {out.stride()}; numbers of a row must be adjacent")
     if depth == 0:
         if not adds:
             out.zero_()
         return
-    product = Product(
-        rows,
-        depth,
-        columns,
-        left.data_ptr(),
-        *left.stride(),
-        right.data_ptr(),
-        *right.stride(),
-        out.data_ptr(),
-        out.stride(0),
-        int(adds),
+    strides = left.stride(), right.stride()
+    opened_training_library().multiply(
+        Product(
+            rows=rows,
+            depth=depth,
+            columns=columns,
+            left=left.data_ptr(),
+            left_row_stride=strides[0][0],
+            left_depth_stride=strides[0][1],
+            right=right.data_ptr(),
+            right_depth_stride=strides[1][0],
+            right_column_stride=strides[1][1],
+            out=out.data_ptr(),
+            out_stride=out.stride(0),
+            adds=int(adds),
+        )
     )
-    opened_training_library().multiply(product)
 
 
 # The character CNN. There are few characters, so the response of each filter to each character at each of its positions
@@ -226,9 +181,8 @@ class _Highway(torch.autograd.Function):
         multiply(x, transform.t(), both[:, 0])
         multiply(x, gate.t(), both[:, 1])
         bias, out = torch.cat([transform_bias, gate_bias]), x.new_empty(words, features)
-        opened_training_library().run_highway(
-            HighwayParts(words, features, *(part.data_ptr() for part in (x, bias, both, out)))
-        )
+        parts = HighwayParts(words, features, *(part.data_ptr() for part in (x, bias, both, out)))
+        opened_training_library().run_highway(parts)
         ctx.save_for_backward(x, both, transform, gate)
         return out
 
@@ -240,9 +194,8 @@ class _Highway(torch.autograd.Function):
         d_x, d_both, d_bias = (x.new_empty(shape) for shape in (x.shape, both.shape, (2, features)))
         d_out = d_out.contiguous()
         gradients = (part.data_ptr() for part in (d_out, d_x, d_both, d_bias))
-        opened_training_library().run_highway(
-            HighwayParts(words, features, x.data_ptr(), None, both.data_ptr(), None, *gradients)
-        )
+        parts = HighwayParts(words, features, x.data_ptr(), None, both.data_ptr(), None, *gradients)
+        opened_training_library().run_highway(parts)
         d_transform, d_gate = torch.empty_like(transform), torch.empty_like(gate)
         for which, (weight, d_weight) in enumerate(((transform, d_transform), (gate, d_gate))):
             multiply(d_both[:, which], weight, d_x, adds=True)
@@ -256,33 +209,41 @@ class _Highway(torch.autograd.Function):
 
 def differentiate_natively(hidden: Tensor, candidates: CandidateLogits) -> LossGradients:
     """See `cross_entropy.LossKernel`."""
-    check_tensor("hidden", hidden, (None, None, None))
+    _check_loss(hidden, candidates)
+    library = opened_training_library()
+    width = 4 * library.lanes
     groups, positions, vector_dim = hidden.shape
     classes = len(candidates.offsets)
-    check_tensor("the candidates' weights", candidates.candidate_weight, (classes, vector_dim))
-    check_tensor("the candidates' offsets", candidates.offsets, (classes,))
-    check_tensor("the targets' weights", candidates.target_weight, (groups, positions, vector_dim))
-    check_tensor("the targets' offsets", candidates.target_offsets, (groups, positions))
-    check_tensor("the targets' columns", candidates.target_columns, (groups, positions), torch.int64)
-    library = opened_training_library()
-    lanes = library.lanes
     # The product and its transpose, each in the form for multiplication.
-    weights = pack(candidates.candidate_weight.t()[None], lanes).panels
-    back_weights = pack(pad_to_multiple(candidates.candidate_weight, 0, 4 * lanes)[None], lanes).panels
-    offsets = pad(candidates.offsets, (0, -classes % (4 * lanes)), value=float("-inf"))
-    hidden = hidden.contiguous()
+    matrix = as_array(candidates.candidate_weight)
+    weights, back_weights = (
+        pack(part[None], Precision.FLOAT32, library.lanes) for part in (matrix.T, pad_to_multiple(matrix, 0, width))
+    )
+    offsets = pad(candidates.offsets, (0, -classes % width), value=float("-inf"))
+    hidden, target_columns = hidden.contiguous(), candidates.target_columns.contiguous()
     target_logits = (hidden * candidates.target_weight).sum(-1) + candidates.target_offsets
-    target_columns = candidates.target_columns.contiguous()
     highest, sums = torch.empty_like(target_logits), torch.empty_like(target_logits)
     d_hidden, d_offsets = torch.empty_like(hidden), offsets.new_zeros(groups, len(offsets))
-    d_weights = offsets.new_zeros(groups, *weights.shape[1:])  # (G, K / 4W, P, 4, W)
+    d_weights = offsets.new_zeros(groups, len(offsets) // width, vector_dim, width)
     for group in range(groups):
         rows = (hidden, target_logits, target_columns, highest, sums, d_hidden, d_weights, d_offsets)
         hidden_rows, *others = (part[group].data_ptr() for part in rows)
-        matrices = (part.data_ptr() for part in (weights, back_weights, offsets))
+        matrices = weights.panels.ctypes.data, back_weights.panels.ctypes.data, offsets.data_ptr()
         library.run_softmax(Softmax(positions, vector_dim, classes, hidden_rows, *matrices, *others))
     losses = highest + sums.log() - target_logits
     d_target = (-losses).exp() - 1
-    d_candidates = d_weights.view(groups, -1, vector_dim, 4 * lanes).transpose(2, 3).flatten(1, 2)[:, :classes]
+    d_candidates = d_weights.transpose(2, 3).flatten(1, 2)[:, :classes]
     d_hidden.addcmul_(d_target[..., None], candidates.target_weight)
     return LossGradients(losses.sum(1), d_hidden, d_target, d_candidates, d_offsets[:, :classes])
+
+
+def _check_loss(hidden: Tensor, candidates: CandidateLogits) -> None:
+    check_tensor("hidden", hidden, (None, None, None))
+    classes = len(candidates.offsets)
+    check_tensor("the candidates' weights", candidates.candidate_weight, (classes, hidden.shape[2]))
+    check_tensor("the candidates' offsets", candidates.offsets, (classes,))
+    check_tensor("the targets' weights", candidates.target_weight, hidden.shape)
+    check_tensor("the targets' offsets", candidates.target_offsets, hidden.shape[:2])
+    check_tensor("the targets' columns", candidates.target_columns, hidden.shape[:2], torch.int64)
+    # The number of candidates stands for a target that is no candidate.
+    check_indices("the targets' columns", candidates.target_columns.numpy(), classes + 1)
