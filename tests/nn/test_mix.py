@@ -162,8 +162,8 @@ def test_a_mix_keeps_the_kind_of_number_it_is_given() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"weights": [0.5, 0.5]}, "3 layers and the mix was given 2"),
-        ({"scalars": [0.0, 0.0, 0.0, 0.0]}, "3 layers and the mix was given 4"),
+        ({"weights": [0.5, 0.5]}, "3 layers, and there are 2 weights"),
+        ({"scalars": [0.0, 0.0, 0.0, 0.0]}, "3 layers, and there are 4 weights"),
         ({"weights": [0.3, 0.3, 0.3]}, "sum to 1"),
         ({"weights": [1.5, -0.5, 0.0]}, "at least 0"),
         ({"weights": [float("nan"), 0.5, 0.5]}, "sum to 1"),
@@ -179,7 +179,7 @@ def test_options_that_make_no_mix_are_refused(options: dict[str, Any], reason: s
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_another_number_of_layers_is_refused(count: int) -> None:
     layers, mask = random_layers(0, [3, 1], layers=count)
-    with pytest.raises(InputError, match=f"weighs 3 layers and was given {count}"):
+    with pytest.raises(InputError, match=f"has weights for 3 layers, and the argument has {count} layers"):
         LayerMix(3)(layers, mask)
 
 

@@ -182,7 +182,7 @@ def test_more_processes_than_gpus_are_told_what_to_do(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     monkeypatch.setenv("LOCAL_RANK", "1")
     for asked in ("cuda", torch.device("cuda")):
-        with pytest.raises(InputError, match=r"process 2 of this host has no GPU of its own.* only 1;.*--device cpu"):
+        with pytest.raises(InputError, match=r"process 2 of this host has no GPU: there are 1;.*--device cpu"):
             process_device(asked)
     assert process_device("cpu") == torch.device("cpu")
 

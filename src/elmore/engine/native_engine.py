@@ -1,8 +1,8 @@
 """The network by the C++ kernels of this CPU.
 
 A sentence has bit-identical vectors in every batch, with any number of threads: each output is summed in an order that
-depends on its own row only. Characters are few, so what a filter makes of each character is computed once, as a table;
-a response of the character CNN is then a sum over the positions of the filter.
+depends on this row only. There are few characters, so the response of a filter to each character is computed once, as a
+table; a response of the character CNN is then a sum over the positions of the filter.
 
 W words, M characters, C character size, F filters, G directions, T steps, R rows, P vector size.
 """
@@ -229,7 +229,7 @@ def _pack_filters(weights: CharacterWeights, library: NativeLibrary) -> _PackedF
 
 
 def _response_tables(weights: CharacterWeights, width: int) -> tuple[Array, Array]:
-    """What each filter makes of each character at each position under it, in chunks of `width` filters; and biases."""
+    """The response of each filter to each character at each position, in chunks of `width` filters; and the biases."""
     characters = weights.table.astype(np.float64)
     filters = [pad_to_multiple(weight, 0, width) for weight, _ in weights.filters]  # (n, C, w)
     # Filled chunk by chunk: the tables are large, and float64 doubles them.

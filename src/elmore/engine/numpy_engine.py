@@ -7,8 +7,8 @@
     c = clip(σ(f) * c + σ(i) * tanh(j))
     h = clip((σ(o) * tanh(c)) @ projection)
 
-The clipped c and h are both carried on and given out. Without a projection h = σ(o) * tanh(c), unclipped. From the
-second layer on, a skip connection adds the input of a layer to its output, but not to the h that is carried on.
+The clipped c and h are both the state and the output. Without a projection h = σ(o) * tanh(c), unclipped. From the
+second layer on, a skip connection adds the input of a layer to its output, but not to the h of its next step.
 
 Peters et al. 2018, "Deep contextualized word representations".
 Kim et al. 2015, "Character-Aware Neural Language Models".
@@ -83,7 +83,7 @@ class NumpyEngine(CpuEngine):
         outputs = np.zeros((num_steps, num_rows, h.shape[1]), dtype=np.float32)
         for first in range(0, num_steps, STEPS_AT_ONCE):
             some = x[first : first + STEPS_AT_ONCE]
-            # Rows are sorted by length, so those that have ended are the last.
+            # Rows are sorted by length, so finished rows are the last.
             active = int(np.count_nonzero(steps.lengths > first))
             products = some[:, :active] @ layer.input + layer.bias
             for step, product in enumerate(products, start=first):

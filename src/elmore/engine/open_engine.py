@@ -99,7 +99,7 @@ def may_have_gpu() -> bool:
 
 
 def describe_engines() -> dict[str, str]:
-    """What this machine can compute in, for `elmore info --system`."""
+    """The number types that this machine computes in, for `elmore info --system`."""
     reasons = {precision.name.lower(): why_unavailable(precision) for precision in Precision}
     usable = [name for name, reason in reasons.items() if reason is None]
     missing = [f"{name}: {reason}" for name, reason in reasons.items() if reason is not None]

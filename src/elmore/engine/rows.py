@@ -1,7 +1,7 @@
 """Sentences packed into rows, one after another, for engines that run many rows side by side.
 
-All rows end at about the same step, whatever the lengths of their sentences: there is little padding, and no batch of a
-few long sentences. The state starts again where a sentence starts.
+All rows end at about the same step, for any lengths of sentences: there is little padding, and no batch of a few long
+sentences. The state starts again where a sentence starts.
 
 N sentences, K words of all sentences, R rows, T steps, G directions.
 """
@@ -20,7 +20,7 @@ Indices = NDArray[np.int64]
 
 
 class RowSteps(NamedTuple):
-    """What each row reads at each step, in the reading order of each direction."""
+    """The word that each row reads at each step, in the reading order of each direction."""
 
     words: Indices  # (G, T, R) rows of the table of word vectors; any valid row beyond a row's end
     lengths: Indices  # (R,) steps of each row, never increasing
@@ -74,7 +74,7 @@ class PackedRows:
     lengths: Indices  # (N,) words of each sentence, boundaries not counted
     boundaries: tuple[int, int]  # the numbers of the words that open and close a sentence
     packing: RowPacking
-    carried: bool = False  # one sentence in each row, which starts from a state of its own
+    carried: bool = False  # one sentence in each row, each from a separate state
 
     @classmethod
     def pack(cls, words: Indices, lengths: Indices, *, boundaries: tuple[int, int], rows: int) -> "PackedRows":
@@ -83,7 +83,7 @@ class PackedRows:
 
     @classmethod
     def one_per_row(cls, words: Indices, lengths: Indices, *, boundaries: tuple[int, int]) -> "PackedRows":
-        """One sentence in each row, each from the state of its own row; `rows_of_sentences` gives the rows."""
+        """One sentence in each row, each from the state of this row; `packing.rows` has the row of each sentence."""
         order = np.argsort(-lengths, kind="stable")
         rows = np.empty_like(order)
         rows[order] = np.arange(len(order))
@@ -99,7 +99,7 @@ class PackedRows:
         return int(self.packing.row_lengths[0]) if self.num_rows else 0
 
     def steps(self, directions: Sequence[Direction]) -> RowSteps:
-        """What each row reads at each step."""
+        """The steps of all rows."""
         size = self.num_steps * self.num_rows
         opening, closing = self.boundaries
         words = np.full((len(directions), size), opening, dtype=np.int64)
@@ -145,7 +145,7 @@ class PackedRows:
 def bucket_by_length(lengths: Iterable[int], *, tokens: int, rows: int | None = None) -> list[list[int]]:
     """Group items of similar length into batches of at most `tokens` positions, padding included, and `rows` rows.
 
-    Longest first; an item longer than the budget is a batch by itself.
+    Longest first; an item longer than the budget is a batch of one.
 
     >>> bucket_by_length([3, 9, 4, 4], tokens=12)
     [[1], [2, 3, 0]]

@@ -61,7 +61,7 @@ class State:
         return State(*(np.pad(part[:, :, :rows], ((0, 0), (0, 0), (0, missing), (0, 0))) for part in (self.h, self.c)))
 
     def updated(self, newer: "State") -> "State":
-        """The newer state for as many rows as it has, this state for the others."""
+        """The newer state for its rows, this state for all further rows."""
         return State(
             np.concatenate([newer.h, self.h[:, :, newer.rows :]], axis=2),
             np.concatenate([newer.c, self.c[:, :, newer.rows :]], axis=2),

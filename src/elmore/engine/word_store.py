@@ -98,7 +98,7 @@ class _Words:
         return np.fromiter(map(self.index.get, words, repeat(-1)), dtype=np.int64, count=len(words))
 
     def add(self, words: list[str], vectors: Any) -> None:
-        """Append words; those that another thread has added in the meantime are left out."""
+        """Append words, except those already added by another thread."""
         new = [number for number, word in enumerate(words) if word not in self.index]
         first = len(self.table)
         self.table.append(vectors if len(new) == len(words) else vectors[new])

@@ -1,8 +1,7 @@
 """The bidirectional language model of Peters et al., 2018, "Deep contextualized word representations", as a module.
 
-Word vectors go into a stack of LSTM layers for each direction. The two directions share the word encoder and have
-nothing else in common. From the second layer on, a skip connection adds a layer's input to its output, but not to what
-the recurrence carries on.
+Word vectors go into a stack of LSTM layers for each direction. The two directions share the word encoder only. From the
+second layer on, a skip connection adds a layer's input to its output, but not to the h of its next step.
 
 W distinct words, G directions, B sentences, T steps or positions, P vector size, D cells, dim = G * P.
 """
@@ -72,7 +71,7 @@ class StateTensors:
         return StateTensors(*(pad(part[:, :, :rows], (0, 0, 0, missing)) for part in (self.h, self.c)))
 
     def updated(self, newer: "StateTensors") -> "StateTensors":
-        """The newer state for as many rows as it has, this state for the others."""
+        """The newer state for its rows, this state for all further rows."""
         return StateTensors(
             torch.cat([newer.h, self.h[:, :, newer.rows :]], dim=2),
             torch.cat([newer.c, self.c[:, :, newer.rows :]], dim=2),
@@ -166,7 +165,7 @@ class BiLM(nn.Module):
 
     def run_lstm(
         self,
-        x: Tensor,  # (G, T, B, P) each direction in its own reading order
+        x: Tensor,  # (G, T, B, P) each direction in its reading order
         lengths: Sequence[int],  # (B,) never increasing
         state: StateTensors,
         *,
@@ -182,7 +181,7 @@ class BiLM(nn.Module):
             if dropout > 0:
                 x = drop_out(x, dropout)
             y, end = layer(x, lengths, (state.h[number], state.c[number]), kernel=kernels.lstm)
-            # The skip connection adds the input as it was after dropout.
+            # The skip connection adds the input after dropout.
             x = x + y if self.config.skip_connections and number > 0 else y
             outputs.append(x)
             ends.append(end)

@@ -1,9 +1,11 @@
 """The parts of a word encoder that kernels exist for: the character CNN, and highways.
 
-Three ways to the same largest responses of all filters over a word. By convolution, one for each width, as the
-equations say. By product: all filters as one matrix over spans of the widest width, which suits a GPU, most of all in
-the backward pass, where summing the gradients of a table of 261 characters by index is slow and a product with their
-one-hot form is not. By length: the same products for words of one length at a time, for training on a CPU.
+Three functions compute the largest response of each filter over a word:
+
+    pool_by_convolution   one convolution for each width, as in the equations
+    pool_by_product       all filters as one matrix over spans of the widest width, for GPUs: summing the gradients of
+                          261 characters by index is slow there, and a product with their one-hot form is fast
+    pool_by_length        the same products for words of one length at a time, for training on a CPU
 
 A highway is out = g * relu(x @ transform) + (1 - g) * x, where g = σ(x @ gate), each with its bias.
 
@@ -60,7 +62,7 @@ class Pooled(NamedTuple):
 
     values: Tensor  # (W, F)
     argmax: Tensor  # (W, F) int16
-    plan: tuple[Tensor, ...] = ()  # further tensors for the backward pass, of each kernel its own
+    plan: tuple[Tensor, ...] = ()  # further tensors that a kernel saves for the backward pass
 
 
 class MaxPooling(NamedTuple):
@@ -125,7 +127,7 @@ def max_over_time(
 
 
 class _MaxOverTime(torch.autograd.Function):
-    """Only the argmax is saved for the backward pass."""
+    """Saves the argmax for the backward pass, and no products."""
 
     @staticmethod
     def forward(
@@ -145,7 +147,7 @@ class _MaxOverTime(torch.autograd.Function):
 
 
 def fold(d_spans: Tensor, x: Tensor) -> Tensor:
-    """The gradient of x from those of the overlapping numbers under the filters at each position (W, M, K)."""
+    """The gradient of x from the gradients of the overlapping spans at each position (W, M, K)."""
     size = x.shape[2]
     # Sums over positions are not rounded in between.
     d_x = torch.zeros_like(x, dtype=torch.promote_types(x.dtype, torch.float32))
@@ -246,7 +248,7 @@ def _groups(characters: Tensor, table: Tensor, matrix: Tensor) -> Iterator[_Grou
     padded = pad(characters, (0, widest - 1))
     start = 0
     for length, count in enumerate(_lengths(characters).bincount().tolist()):
-        # All spans of padding only have the product of the first one: the positions after it are left out.
+        # All spans of padding have the same product, so one such position suffices.
         positions = min(length + 1, characters.shape[1])
         at_once = max(PRODUCTS_AT_ONCE // (positions * len(matrix)), 1)
         for first in range(start, start + count, at_once):

@@ -2,7 +2,7 @@
 
 Both are one computation: the target class against a set of candidates. From each logit the logarithm of the expected
 count of its class among the candidates is subtracted (nothing for the full softmax). The logits of a chunk of positions
-are computed, used for loss and gradients at once, and freed: together they would be the largest tensor of a training.
+are computed, used for loss and gradients, and freed: together they would be the largest tensor of a training step.
 
 G groups of positions (directions), N positions in each, n of a chunk, P vector size, V classes, K candidates.
 """
@@ -32,7 +32,7 @@ class Candidates(NamedTuple):
 
 
 def softmax_(logits: Tensor, offsets: Tensor, target_logits: Tensor, target_columns: Tensor) -> Tensor:
-    """Turn logits (n, K) in place into the probabilities of the candidates beside a target with a logit (n,).
+    """Turn logits (n, K) in place into the probabilities of the candidates and a target with a logit (n,).
 
     `offsets` (K,) are added first. The candidate in column `target_columns` (n,) of each row is the target again and
     gets 0. Returns (n,) the logarithm of the sum by which everything was divided.
@@ -154,9 +154,7 @@ class CandidateLogits(NamedTuple):
 
 
 class LossGradients(NamedTuple):
-    """Losses and their gradients. Those of weights and offsets are of each group: the gradient of each group's loss
-    is known only in the backward pass.
-    """
+    """Losses and their gradients, by group: the backward pass multiplies them by the gradient of each group's loss."""
 
     losses: Tensor  # (G,)
     hidden: Tensor  # (G, N, P)

@@ -5,9 +5,9 @@ one product serves both, and the output of a step is written to where the next s
 
     z = [x, h] @ joint,   c = clip(σ(f) * c + σ(i) * tanh(j)),   h = clip((σ(o) * tanh(c)) @ projection)
 
-Launching these one by one takes a CPU longer than a GPU needs to run them. So a window of a few steps is captured as
-one graph, and the state stays in place from one window to the next: with a graph for each number of rows, which is
-rounded, any number of steps can run. Rows that have ended are left out where a window begins. All graphs share their
+Launching these operations takes a CPU longer than a GPU needs to run them. So a window of a few steps is captured as
+one graph, and the state stays in the buffers from one window to the next: with a graph for each rounded number of rows,
+any number of steps can run. A window contains the rows that have not ended at its start. All graphs share their
 buffers.
 
 Matrix products may round a row differently if the number of rows differs. With `fixed_rows` every window has this
@@ -186,7 +186,7 @@ class InferenceLstm:
         if captured is None or captured.buffers is not buffers:
             for other in [one for one, old in weights.graphs.items() if old.buffers is not buffers]:
                 del weights.graphs[other]
-            # The first pass runs as it is, because libraries initialize themselves in it.
+            # The first pass is not captured, because libraries initialize themselves in it.
             self._loop(weights, window, buffers)
             weights.graphs[window] = _Captured(buffers, None)
             return
@@ -293,7 +293,7 @@ class _GraphBuffers:
             try:
                 yield
             finally:
-                # After an error too: work that was launched before it may still run.
+                # After an error too: work launched earlier may still run.
                 self._free.record(torch.cuda.current_stream(device))
 
     @property
@@ -305,7 +305,7 @@ class _GraphBuffers:
 @contextmanager
 def _capturing(graph: "torch.cuda.CUDAGraph", buffers: "_GraphBuffers") -> Iterator[None]:
     """The context of a capture. Not `torch.cuda.graph`, which frees all cached memory first."""
-    # The GPU goes on with earlier work, and the graph comes after that.
+    # The GPU continues with earlier work; the graph runs after it.
     device = buffers.joint_inputs.device
     free, _ = torch.cuda.mem_get_info(device)
     if free < SPARE_MEMORY:
@@ -316,7 +316,7 @@ def _capturing(graph: "torch.cuda.CUDAGraph", buffers: "_GraphBuffers") -> Itera
         try:
             yield
         except BaseException:
-            with suppress(RuntimeError):  # the failed capture; the first error tells why
+            with suppress(RuntimeError):  # the failed capture; the first error has the reason
                 graph.capture_end()
             raise
         graph.capture_end()
@@ -324,7 +324,7 @@ def _capturing(graph: "torch.cuda.CUDAGraph", buffers: "_GraphBuffers") -> Itera
 
 @cache
 def _capture_stream(device: torch.device) -> "torch.cuda.Stream":
-    """Always the same stream: each has its own workspace for matrix products."""
+    """One stream for all captures: every stream has a separate workspace for matrix products."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 

@@ -20,8 +20,7 @@ CPU = torch.device("cpu")
 def choose_device(name: str | torch.device | None = AUTO) -> torch.device:
     """The device of this name; "auto" (or None) is a GPU if there is one, else the CPU.
 
-    Each process that torchrun started on a host has one of several GPUs, by `LOCAL_RANK`. MPS, on a Mac, is used only
-    by name.
+    In a process that torchrun started, `LOCAL_RANK` is the index of the GPU. MPS, on a Mac, is used only by name.
 
     >>> choose_device("cpu")
     device(type='cpu')
@@ -128,8 +127,8 @@ def _local_gpu() -> int:
     local_rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if local_rank >= gpus > 0:
         raise InputError(
-            f"process {local_rank + 1} of this host has no GPU of its own, for there are only {gpus}; start as many "
-            "processes as there are GPUs, or stay on the CPU: --device cpu"
+            f"process {local_rank + 1} of this host has no GPU: there are {gpus}; start as many processes as there "
+            "are GPUs, or use the CPU: --device cpu"
         )
     return local_rank
 

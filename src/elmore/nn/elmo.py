@@ -94,8 +94,8 @@ class Elmo(nn.Module):
     ) -> Self:
         """Load a model with the mixes that were saved with it; `mixes` makes new ones instead.
 
-        A model without saved mixes gets one. Options left out are as saved, or as in the constructor. `device="auto"`
-        is a GPU if there is one.
+        A model without saved mixes gets one. The default of each option is the saved value, or else the constructor's.
+        `device="auto"` is a GPU if there is one.
         """
         chosen = choose_device(device)
         model = load(name)

@@ -1,7 +1,7 @@
 """The engine for GPUs: packed rows through CUDA graphs and Triton kernels, on the device of the model.
 
-Nothing here waits for the GPU: while it runs one pack of sentences, the host prepares the next one. On a CPU the same
-code runs in plain torch, for tests.
+No call waits for the GPU: while it runs one pack of sentences, the host prepares the next one. On a CPU the same code
+runs in plain torch, for tests.
 
 W words, N sentences, K words of all sentences, G directions, T steps, R rows, P vector size, dim = G * P.
 """
@@ -37,7 +37,7 @@ from elmore.text.word_ids import WordIds
 # with the smaller group that launching it takes longer.
 WORDS_AT_ONCE, WORDS_AT_ONCE_BFLOAT16 = 1024, 8192
 # Steps of a row. A GPU accepts a bounded number of launches, and the host waits for it beyond that, so a pack must be
-# long enough; with far fewer steps the longest sentence of a pack would run on alone.
+# long enough; with far fewer steps, only the longest sentences would use the last steps.
 STEPS = 256
 CPU_MEMORY = 2**30  # for a pack where there is no GPU
 # Scores of a softmax are computed for a block of classes at a time, or they would fill gigabytes.
@@ -102,7 +102,7 @@ class GpuEngine:
         return GpuTable(self.config.vector_dim, self._dtype, self._device)
 
     def fetch(self, array: Tensor) -> Callable[[], NDArray[Any]]:
-        """Start to copy into pinned memory on a stream of its own; the returned function waits for the copy."""
+        """Start to copy into pinned memory on a separate stream; the returned function waits for the copy."""
         if not array.is_cuda:
             return lambda: array.cpu().numpy()
         computing, copying = torch.cuda.current_stream(array.device), _copying_stream(array.device)
@@ -357,7 +357,7 @@ class _DeviceRows:
 
 
 def pack_size(config: ModelConfig, *, memory: int, bytes_per_number: int) -> PackSize:
-    """What suits a model on a GPU with this much memory: enough rows to use all of it at every step.
+    """The size of a pack for a GPU with this much memory: enough rows to use the whole GPU at every step.
 
     >>> from elmore.config import ORIGINAL
     >>> pack_size(ORIGINAL, memory=141 * 2**30, bytes_per_number=2)
@@ -412,7 +412,7 @@ def _copying_stream(device: torch.device) -> "torch.cuda.Stream":
 
 @contextmanager
 def _memory_errors(device: str) -> Iterator[None]:
-    """Raise MemoryError where torch has an error of its own."""
+    """Raise MemoryError for torch.OutOfMemoryError."""
     try:
         yield
     except torch.OutOfMemoryError:

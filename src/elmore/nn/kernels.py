@@ -54,7 +54,7 @@ class Kernels(NamedTuple):
 
 
 def choose_kernels(device: torch.device, dtype: torch.dtype, *, name: str | None = None) -> Kernels:
-    """The kernels for passes on a device in a number type; those of a name, if one is given.
+    """The kernels for passes on a device in a number type, or the kernels of this name.
 
     >>> choose_kernels(torch.device("cpu"), torch.bfloat16).name
     'cpu'

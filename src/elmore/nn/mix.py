@@ -16,7 +16,7 @@ from elmore.config import Normalization
 from elmore.display import html_table
 from elmore.errors import InputError
 
-# softmax(-1e4) is exactly 0 in float32, where log(0) would poison every gradient.
+# softmax(-1e4) is exactly 0 in float32; log(0) would make every gradient NaN.
 NO_SHARE = -1e4
 MASKED_BATCH_EPSILON = 1e-12  # as in AllenNLP and bilm-tf
 
@@ -24,8 +24,8 @@ MASKED_BATCH_EPSILON = 1e-12  # as in AllenNLP and bilm-tf
 class LayerMix(nn.Module):
     """A learned weighted sum over biLM layers.
 
-    Start it from `weights`, which sum to one, or from `scalars`, which stand before the softmax; by default all layers
-    count alike. `train_weights=False` keeps the weights as they are, `train_gamma=False` gamma.
+    The initial values are `weights`, which sum to one, or `scalars`, the arguments of the softmax; by default all
+    layers have the same weight. `train_weights=False` freezes the weights, `train_gamma=False` gamma.
 
     >>> mix = LayerMix(3, weights=[0.5, 0.5, 0.0])
     >>> mix(torch.ones(3, 2, 5, 8), torch.ones(2, 5, dtype=torch.bool)).shape
@@ -47,15 +47,15 @@ class LayerMix(nn.Module):
     ) -> None:
         super().__init__()
         if weights is not None and scalars is not None:
-            raise InputError("weights are given after the softmax, scalars before it; give one of the two")
+            raise InputError("weights are results of the softmax, scalars its arguments; give one of the two")
         if normalize not in (None, *get_args(Normalization)):
             raise InputError(f"normalize is {normalize!r}; it must be None, 'token' or 'masked-batch'")
         if weights is not None:
             scalars = _before_softmax(weights)
         if scalars is not None and len(scalars) != num_layers:
-            raise InputError(f"the model has {num_layers} layers and the mix was given {len(scalars)} weights")
-        # One tensor, not a list of parameters: those stay behind when DataParallel copies a module.
-        # Zeros, because their softmax is a plain average: an untrained mix is a sane mix.
+            raise InputError(f"the model has {num_layers} layers, and there are {len(scalars)} weights")
+        # One tensor: DataParallel does not copy a list of parameters.
+        # Zeros: their softmax is the plain average.
         start = torch.zeros(num_layers) if scalars is None else torch.tensor(scalars, dtype=torch.float32)
         self.scalars = nn.Parameter(start, requires_grad=train_weights)
         self.gamma = nn.Parameter(torch.tensor(float(gamma)), requires_grad=train_gamma)
@@ -78,7 +78,9 @@ class LayerMix(nn.Module):
 
     def forward(self, layers: Tensor, mask: Tensor) -> Tensor:  # (L, B, T, dim), (B, T) -> (B, T, dim)
         if len(layers) != len(self.scalars):
-            raise InputError(f"this mix weighs {len(self.scalars)} layers and was given {len(layers)}")
+            raise InputError(
+                f"this mix has weights for {len(self.scalars)} layers, and the argument has {len(layers)} layers"
+            )
         if self.normalize == "token":
             layers = nn.functional.layer_norm(layers, layers.shape[-1:])
         elif self.normalize == "masked-batch":
@@ -87,7 +89,7 @@ class LayerMix(nn.Module):
 
 
 def l2_penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
-    """The L2 penalty on a mix, to be added to a loss: small lets the weights go free, large holds the plain average.
+    """The L2 penalty on a mix, a term of a loss. A larger strength draws the weights to the plain average.
 
     >>> l2_penalty(LayerMix(3, scalars=[1.0, 2.0, 0.0]), 0.5).item()
     2.5
@@ -96,10 +98,10 @@ def l2_penalty(mix: LayerMix, strength: float = 0.001) -> Tensor:
 
 
 def normalize_masked_batch(layers: Tensor, mask: Tensor) -> Tensor:
-    """AllenNLP's and bilm-tf's layer normalisation: one mean and variance of a layer over all real words of a batch.
+    """Layer normalization of AllenNLP and bilm-tf: one mean and variance of a layer over all words of a batch.
 
-    A sentence's vectors then depend on its batch mates; it is here for models trained with it. For new ones take
-    normalisation by token.
+    The vectors of a sentence depend on the other sentences of its batch. Use it for models that were trained with it,
+    and normalization by token for new models.
     """
     real = mask[None, :, :, None]
     count = mask.sum() * layers.shape[-1]

@@ -1,9 +1,9 @@
 """An LSTM layer and its backward pass by the native CPU kernels, for training on a CPU in float32.
 
-The forward pass is that of inference, and stores gates and cells if gradients are wanted. The backward pass computes
-the gradients of a few steps at a time, and adds them to those of the weights while they are in the cache. Gradients are
-summed in an order that depends only on the shape of a batch: they are bit-identical with any number of threads.
-`native/lstm_backward.h` contains the code. Weights change between passes, so each pass packs them again.
+The forward pass runs the kernel of inference, and stores gates and cells if gradients are required. The backward pass
+computes the gradients of a few steps at a time, and adds them to the weights' gradients while they are in the cache.
+Gradients are summed in an order that depends only on the shape of a batch: they are bit-identical with any number of
+threads. `native/lstm_backward.h` contains the code. Weights change between passes, so each pass packs them again.
 
 G directions, T steps, B rows, P vector size, D cells, W float32 in a vector.
 """

@@ -78,8 +78,8 @@ def multiply(left: Tensor, right: Tensor, out: Tensor, *, adds: bool = False) ->
 
 # The character CNN. There are few characters, so the response of each filter to each character at each of its positions
 # is computed once in every pass, as a table. A response to a word is then as many additions as the filter is wide. In
-# the backward pass each response has one position, and adds its gradient to as many entries of the tables. Products as
-# small as those that made the tables give the gradients of filters and characters.
+# the backward pass each response has one position, and adds its gradient to as many entries of the tables. Two small
+# products give the gradients of filters and characters.
 # W words, M characters of a word, V characters of the table, C size of a character, F filters, n of one width w.
 
 

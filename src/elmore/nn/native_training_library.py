@@ -147,7 +147,7 @@ class NativeTrainingLibrary:
     def pool_characters_backward(
         self, filters: FilterTables, characters: Tensor, d_pooled: Tensor, positions: Tensor, d_tables: Tensor
     ) -> None:
-        """Add the gradients of responses to those of the tables."""
+        """Add the gradients of responses to the gradients of the tables."""
         gradients = (d_pooled.data_ptr(), positions.data_ptr(), d_pooled.stride(0), d_tables.data_ptr())
         words = (characters.data_ptr(), *characters.shape)
         status = self._functions.elmore_pool_characters_backward(filters, *words, *gradients, get_threads())

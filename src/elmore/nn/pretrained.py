@@ -57,12 +57,12 @@ class WordBatch:
 
 
 class PretrainedBiLM(BiLM):
-    """The biLM of a model, which reads each sentence from the model's start state.
+    """The biLM of a model; each sentence starts from the model's start state.
 
     A pass without gradients runs through an engine (float32 on a CPU, float32 and bfloat16 on an NVIDIA GPU), which has
-    its own copy of the weights. The engine is opened in the first such pass. A pass with gradients, `train()` and
-    `eval()` of a biLM with parameters to train, `load_state_dict` and moving to another device or number type drop the
-    engine. After any other change of the weights, for example of `parameter.data`, call `forget()`.
+    a copy of the weights. The engine is opened in the first such pass. A pass with gradients, `train()` and `eval()` of
+    a biLM with parameters to train, `load_state_dict` and moving to another device or number type drop the engine.
+    After any other change of the weights, for example of `parameter.data`, call `forget()`.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -106,7 +106,7 @@ class PretrainedBiLM(BiLM):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and other processes open their own engine.
+        # A copy, or another process, opens a new engine.
         return {**self.__dict__, "_engine": None}
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:

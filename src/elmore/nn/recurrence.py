@@ -5,13 +5,13 @@
     m = o * tanh(c)
     h = clip(m @ projection)
 
-The clipped c and h are both carried on and given out. Without a projection h = m, unclipped.
+The clipped c and h are both the state and the output. Without a projection h = m, unclipped.
 Not torch.nn.LSTM: it cannot clip, and the published weights were trained with clipping.
 
 `AUTOGRAD_LSTM` is differentiated by autograd, any number of times, and is the specification of all other kernels.
-`lstm_kernel` makes a kernel with a written backward pass: the products of the inputs are made before the loop, the
-gradients of all weights once after it, and a step has two products and one pointwise function. Nothing in it depends on
-values, so a CUDA graph can capture it. The pointwise functions are `TORCH_CELL`, or those of `triton_training`.
+`lstm_kernel` returns a kernel with a written backward pass: the products of the inputs are computed before the loop,
+the gradients of all weights after it, and a step has two products and one pointwise function. The control flow does not
+depend on values, so a CUDA graph can capture it. The pointwise functions are `TORCH_CELL` or `TRITON_CELL`.
 
 G directions, T steps, B rows, P vector size, D cells. Steps come before rows: the inputs of a step are adjacent.
 Products and gates may be rounded. Cells never are: they are sums over a text.
@@ -33,8 +33,8 @@ from elmore.engine.weights import Clips
 
 HiddenTensors = tuple[Tensor, Tensor]  # h (G, B, P), and c (G, B, D) which may be more exact
 
-# `AUTOGRAD_LSTM` computes the products of the inputs for this many steps at once: for all steps of a long sentence they
-# would take gigabytes.
+# `AUTOGRAD_LSTM` computes the products of the inputs for this many steps: for all steps of a long sentence they would
+# take gigabytes.
 STEPS_AT_ONCE = 32
 
 
@@ -53,7 +53,7 @@ class LstmKernel(NamedTuple):
 
     `prepare(weights, dtype)` converts the weights to the form that `run` takes, for products of type `dtype`.
 
-    `run(prepared, inputs, lengths, state)` runs each row to its end. Inputs are (G, T, B, P), each direction in its own
+    `run(prepared, inputs, lengths, state)` runs each row to its end. Inputs are (G, T, B, P), each direction in its
     reading order, finite also beyond a row's end; lengths (B,) never increase. It returns all outputs (G, T, B, P),
     zero beyond a row's end, and the state after the last step of each row.
     """

@@ -1,7 +1,7 @@
-"""A word becomes a vector, whatever its neighbors are.
+"""The word encoder: a vector for each word, independent of its context.
 
-Characters are embedded and convolved, and the largest response of each filter over the word is taken. Highways refine
-these features. A row of a word table may come before them. A projection brings all to the size that the LSTM reads.
+Characters are embedded and convolved; the features are the largest response of each filter over the word. Highways
+transform them. Models with a word table put its row in front. A projection maps all to the input size of the LSTM.
 
 W distinct words, M characters, C character size, F filters, P vector size.
 """
