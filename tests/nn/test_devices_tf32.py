@@ -75,3 +75,20 @@ def test_number_of_requests_shows_rounding_by_other_threads(before: bool) -> Non
             # A user who allows TF32 for the whole process is not disturbed.
             assert other.submit(TF32.number_of_requests).result() == (undisturbed + 1 if before else None)
         assert TF32.number_of_requests() == other.submit(TF32.number_of_requests).result() == undisturbed + 1
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32"])
+def test_rounding_restores_the_newer_setting_of_torch(precision: str) -> None:
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        pytest.skip("this version of torch has the older setting only")
+    original = matmul.fp32_precision
+    matmul.fp32_precision = precision
+    try:
+        with ThreadPoolExecutor(1) as other, TF32.rounding():
+            assert matmul.fp32_precision == "tf32"
+            disturbed = other.submit(TF32.number_of_requests).result() is None
+            assert disturbed == (precision == "ieee")
+        assert matmul.fp32_precision == precision
+    finally:
+        matmul.fp32_precision = original

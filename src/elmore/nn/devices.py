@@ -152,7 +152,7 @@ class _Tf32:
         self._lock = Lock()
         self._users = 0
         self._requests = 0
-        self._before = False
+        self._before: tuple[str, object] = ("allow_tf32", False)  # name and value of torch's setting
         self._this_thread = local()
 
     @contextmanager
@@ -161,8 +161,9 @@ class _Tf32:
         matmul = torch.backends.cuda.matmul
         with self._lock:
             if self._users == 0:
-                self._before = matmul.allow_tf32
-                matmul.allow_tf32 = True
+                self._before = _tf32_setting()
+                name, _ = self._before
+                setattr(matmul, name, _TF32_VALUES[name])
             self._users += 1
             self._requests += 1
         depth = getattr(self._this_thread, "depth", 0)
@@ -174,7 +175,7 @@ class _Tf32:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    matmul.allow_tf32 = self._before
+                    setattr(matmul, *self._before)
 
     def number_of_requests(self) -> int | None:
         """The requests of other threads so far; None while one of them rounds the products of this thread.
@@ -185,7 +186,20 @@ class _Tf32:
         with self._lock:
             if getattr(self._this_thread, "depth", 0):
                 return 0
-            return None if self._users and not self._before else self._requests
+            name, value = self._before
+            return None if self._users and value != _TF32_VALUES[name] else self._requests
+
+
+_TF32_VALUES = {"allow_tf32": True, "fp32_precision": "tf32"}
+
+
+def _tf32_setting() -> tuple[str, object]:
+    """Name and value of torch's setting for TF32 products: the older one, unless the user has set the newer one."""
+    matmul = torch.backends.cuda.matmul
+    try:
+        return "allow_tf32", matmul.allow_tf32
+    except RuntimeError:  # torch raises it for the older setting if the newer one differs
+        return "fp32_precision", matmul.fp32_precision
 
 
 TF32 = _Tf32()
