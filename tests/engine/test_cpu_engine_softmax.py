@@ -46,6 +46,13 @@ def test_log_distribution_sums_to_one() -> None:
     np.testing.assert_allclose(found, exact(weight, bias, hidden)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("wrong", [np.zeros(3, np.float32), np.zeros((4, 1), np.float32), np.zeros(4), [0.0] * 4])
+def test_log_distribution_rejects_wrong_arrays(wrong: np.ndarray) -> None:
+    weight, bias, _ = random_softmax(30, 4, 1)
+    with pytest.raises(InputError, match="hidden"):
+        NumpySoftmax(weight, bias).log_distribution(wrong)
+
+
 def test_log_probabilities_survive_large_scores() -> None:
     weight = np.array([[1000.0], [-1000.0]], np.float32)
     found = NumpySoftmax(weight, np.zeros(2, np.float32)).log_probabilities(

@@ -36,6 +36,7 @@ def test_empty_in_large_pages_starts_large_array_at_large_page(dtype: Any) -> No
     assert has_advice_for_large_pages(array.ctypes.data)
 
 
+@needs_large_pages
 def test_empty_in_large_pages_starts_at_a_page_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     # Many systems start each mapping at a large page, but not at a page of this size.
     monkeypatch.setattr(packing, "LARGE_PAGE", 2**28)

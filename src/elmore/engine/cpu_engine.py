@@ -220,6 +220,7 @@ class NumpySoftmax:
 
     def log_distribution(self, hidden: Array) -> Array:  # (P,) -> (V,)
         """The natural logarithms of the probabilities of all classes at one position."""
+        check_array("hidden", hidden, (self._weight.shape[1],), np.float32)
         scores = self._weight @ hidden + self._bias
         return np.asarray(scores - _log_sum_exp(scores[None])[0])
 
