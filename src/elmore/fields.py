@@ -70,6 +70,11 @@ def checked_field(
     return declared
 
 
+def required_field(*, at_least: float | None = None, must_be: str = "") -> Any:
+    """A field with limits and without a default."""
+    return checked_field(MISSING, at_least=at_least, must_be=must_be)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """What `checked_field` was told."""
@@ -167,6 +172,8 @@ def _read(cls: type[T], values: Any, base: T | None, where: str) -> T:
         raise InputError(f"{where or 'this'} is {_shown(values)}; it must be a table of fields")
     declared = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
     values = _with_present_names(values, declared.values(), where)
+    if getattr(cls, "IGNORES_UNKNOWN", False):  # a class attribute of records that other programs write
+        values = {name: value for name, value in values.items() if name in declared}
     if unknown := sorted(str(name) for name in values.keys() - declared.keys()):
         raise InputError(f"unknown field {_dotted_name(where, join_names(unknown))}; known are {', '.join(declared)}")
     kinds = get_type_hints(cls)

@@ -216,14 +216,14 @@ def test_layer_normalisation_in_the_configuration_is_kept_with_the_mixes(model: 
 def test_several_bilms_are_an_error_that_names_their_prefixes(model: PublishedModel, tmp_path: Path) -> None:
     write(tmp_path, {"best.th": state_dict(model, "first.") | state_dict(model, "second.")})
     with pytest.raises(
-        FormatError, match=r"best.th: it holds several biLMs, under first\._elmo_lstm\., second\._elmo_l"
+        FormatError, match=r"best.th: contains several biLMs, with the prefixes first\._elmo_lstm\., second\._elmo_l"
     ):
         read(tmp_path)
 
 
 def test_a_state_dict_of_something_else_says_what_it_holds(tmp_path: Path) -> None:
     write(tmp_path, {"pytorch_model.bin": {"bert.pooler.weight": torch.ones(2)}})
-    with pytest.raises(FormatError, match=r"pytorch_model.bin: no biLM is in it: .*it holds bert.pooler.weight"):
+    with pytest.raises(FormatError, match=r"pytorch_model.bin: contains no biLM: .*the tensors are bert.pooler.weight"):
         read(tmp_path / "pytorch_model.bin")
 
 
@@ -234,12 +234,16 @@ def test_a_state_dict_of_something_else_says_what_it_holds(tmp_path: Path) -> No
         ("_token_embedder._projection.weight", None, "_projection.weight is missing"),
         ("_elmo_lstm.forward_layer_0.state_projection.weight", None, "state_projection.weight is missing"),
         ("_elmo_lstm.backward_layer_1.state_linearity.bias", None, "state_linearity.bias is missing"),
-        ("_elmo_lstm.backward_layer_1.state_linearity.bias", torch.ones(3), r"bias has shape \(3,\).*needs \(24,\)"),
-        ("_token_embedder._char_embedding_weights", torch.ones(262), r"has shape \(262,\); 2 dimensions are needed"),
+        ("_elmo_lstm.backward_layer_1.state_linearity.bias", torch.ones(3), r"bias has shape \(3,\).*requires \(24,\)"),
+        (
+            "_token_embedder._char_embedding_weights",
+            torch.ones(262),
+            r"has shape \(262,\); the configuration requires \(any, any\)",
+        ),
         ("_token_embedder._char_embedding_weights", torch.ones(90, 2), "n_characters is 89"),
         ("_token_embedder.char_conv_0.weight", None, "filters is empty"),
-        ("_token_embedder._projection.bias", torch.ones(4, dtype=torch.int64), "bias holds int64"),
-        ("_token_embedder._projection.bias", torch.full((4,), torch.inf), "values that are no numbers"),
+        ("_token_embedder._projection.bias", torch.ones(4, dtype=torch.int64), "bias has the type int64"),
+        ("_token_embedder._projection.bias", torch.full((4,), torch.inf), "contains nan or infinity"),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(

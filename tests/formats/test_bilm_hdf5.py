@@ -249,17 +249,17 @@ def not_a_number(values: NDArray[Any]) -> NDArray[Any]:
 WRONG = {
     "other options": (
         change_options({"lstm.dim": 7}),
-        rf"weights\.hdf5: {FIRST_KERNEL} has shape \(8, 24\); options\.json, with lstm\.dim 7, needs \(8, 28\)",
+        rf"weights\.hdf5: {FIRST_KERNEL} has shape \(8, 24\); options\.json \(lstm\.dim 7\) requires \(8, 28\)",
     ),
     "other filters": (
         change_options({"char_cnn.filters": [[1, 3], [3, 2]]}),
-        r"CNN/W_cnn_1 has shape \(1, 2, 2, 2\); options\.json, with \[3, 2\] in char_cnn\.filters, needs",
+        r"CNN/W_cnn_1 has shape \(1, 2, 2, 2\); options\.json \(\[3, 2\] in char_cnn\.filters\) requires",
     ),
     "other rank": (change_array("char_embed", lambda a: a.ravel()), r"char_embed has shape \(522,\); .* \(261, 2\)"),
     "too few rows": (change_array("char_embed", lambda a: a[:200]), r"char_embed has shape \(200, 2\); options\.json"),
     "an array is missing": (
         change_array("CNN_proj/b_proj", lambda a: None),
-        r"weights\.hdf5: CNN_proj/b_proj is missing, and options\.json asks for it; there are CNN/W_cnn_0",
+        r"weights\.hdf5: CNN_proj/b_proj is missing, which options\.json requires; the arrays are CNN/W_cnn_0",
     ),
     "more layers in the options": (
         change_options({"lstm.n_layers": 3}),
@@ -268,13 +268,13 @@ WRONG = {
     "a million layers in the options": (change_options({"lstm.n_layers": 10**9}), r"Cell2/LSTMCell/W_0 is missing"),
     "fewer layers in the options": (
         change_options({"lstm.n_layers": 1}),
-        r"RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B, \S+ and 4 more belong to a larger model than options\.json",
+        r"RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B, \S+ and 4 more belong to a larger model than that in options\.json",
     ),
     "fewer highways": (change_options({"char_cnn.n_highway": 1}), r"CNN_high_1/W_carry, .* belong to a larger model"),
     "another convolution": (add_array("CNN/W_cnn_2", 1, 1, 2, 3), r"CNN/W_cnn_2 belong to a larger model"),
     "not a number": (
         change_array("char_embed", not_a_number),
-        r"weights\.hdf5: char_embed holds values that are no numbers",
+        r"weights\.hdf5: char_embed contains nan or infinity",
     ),
     "cut short": (cut, r"weights\.hdf5: the file is cut short: it has \d+ bytes of \d+; fetch it again"),
     "no JSON": (lambda path: (path / "options.json").write_text("{") and None, r"options\.json: not JSON: "),
@@ -312,7 +312,7 @@ def test_what_the_options_cannot_say_is_not_written(tmp_path: Path) -> None:
     assert one_direction.config.directions == "forward"
     for reads in ("forward", "backward"):
         unsayable = replace(one_direction, config=replace(one_direction.config, directions=reads))
-        with pytest.raises(CannotExpress, match="cannot say: a single direction; write the format folder"):
+        with pytest.raises(CannotExpress, match="cannot describe a single direction; write the format folder"):
             write_checkpoint(unsayable, tmp_path / "b", format="hdf5")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -380,7 +380,7 @@ def test_what_is_left_behind_is_said(tmp_path: Path) -> None:
         softmax=dict,
         start={"h": np.zeros((2, 2, 16), np.float32), "c": np.zeros((2, 2, 48), np.float32)},
     )
-    with pytest.warns(UserWarning, match="have no place for the softmax and the start state, so that was left out"):
+    with pytest.warns(UserWarning, match="cannot contain the softmax and the start state, so they were not written"):
         write_checkpoint(whole, tmp_path / "model", format="hdf5")
     names = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert names == ["elmore_card.json", "options.json", "weights.hdf5"]
@@ -425,7 +425,7 @@ def test_write_removes_from_the_card_what_is_not_written(tmp_path: Path) -> None
     [
         ({"mood": "good"}, r"elmore_card\.json: unknown field mood"),
         ({"text": {"tokenizer_version": 3}}, r"elmore_card\.json: text\.tokenizer_version is 3"),
-        ({"start_state": "warm"}, r"elmore_card\.json: start_state is 'warm', and this format holds no start state"),
+        ({"start_state": "warm"}, r"elmore_card\.json: start_state is 'warm', and this format contains no start state"),
     ],
 )
 def test_read_rejects_a_wrong_card(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -30,12 +30,12 @@ def test_check_accepts_float32_and_int8() -> None:
     ("change", "message"),
     [
         ({"lstm.0.bias": torch.zeros(2, 192)}, r"lstm\.0\.bias is a Tensor; a NumPy array is required"),
-        ({"lstm.0.bias": np.zeros((2, 192))}, r"lstm\.0\.bias holds float64; float32 is needed"),
+        ({"lstm.0.bias": np.zeros((2, 192))}, r"lstm\.0\.bias has the type float64; float32 is required"),
         (
             {"lstm.0.bias": np.zeros((2, 191), np.float32)},
             r"lstm\.0\.bias has shape \(2, 191\); the config",
         ),
-        ({"extra": np.zeros(1, np.float32)}, r"tensors that no such model has: extra"),
+        ({"extra": np.zeros(1, np.float32)}, r"the configuration has no arrays extra"),
     ],
 )
 def test_check_names_a_tensor_that_does_not_fit(change: dict[str, Any], message: str) -> None:

@@ -210,18 +210,18 @@ WRONG = {
     ),
     "another size": (
         change_json("config.json", model=MODEL | {"word_embedding_dim": 4}),
-        r"words\.table has shape \(13, 3\); the configuration needs \(13, 4\)",
+        r"words\.table has shape \(13, 3\); the configuration requires \(13, 4\)",
     ),
     "no JSON": (lambda path: (path / "config.json").write_text("{") and None, r"config\.json: not JSON"),
     "weights cut short": (cut("model.safetensors"), r"model\.safetensors: damaged, or no safetensors file \("),
     "no weights": (remove("model.safetensors"), r"model\.safetensors is missing; there are card\.json, "),
     "a tensor is missing": (
         change_tensors("model.safetensors", lambda t: {k: v for k, v in t.items() if k != "lstm.1.bias"}),
-        r"tensors are missing: lstm\.1\.bias",
+        r"arrays are missing: lstm\.1\.bias",
     ),
     "a tensor too many": (
         change_tensors("model.safetensors", lambda t: t | {"extra": np.zeros(1, np.float32)}),
-        r"tensors that no such model has: extra",
+        r"the configuration has no arrays extra",
     ),
     "half precision": (
         change_tensors("model.safetensors", lambda t: {k: v.astype(np.float16) for k, v in t.items()}),
@@ -229,7 +229,7 @@ WRONG = {
     ),
     "not a number": (
         change_tensors("model.safetensors", lambda t: t | {"lstm.0.bias": np.full((2, 24), np.inf, np.float32)}),
-        r"model\.safetensors: lstm\.0\.bias holds values that are no numbers",
+        r"model\.safetensors: lstm\.0\.bias contains nan or infinity",
     ),
     "another state": (
         change_tensors("state.safetensors", lambda t: t | {"h": np.zeros((2, 2, 5), np.float32)}),
@@ -363,6 +363,6 @@ def test_a_word_that_no_file_can_hold_is_refused(tmp_path: Path, word: str) -> N
 
 
 def test_a_checkpoint_that_does_not_fit_itself_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="tensors are missing"):
+    with pytest.raises(FormatError, match="arrays are missing"):
         write_checkpoint(replace(tiny_checkpoint(), tensors={}), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

@@ -188,7 +188,7 @@ def change(path: Path, **changes: Any) -> None:
         ({"char_embed": None}, "char_embed is missing"),
         ({"CNN__b_cnn_1": as_array([1, 2, 3])}, r"CNN/b_cnn_1 has shape \(3,\); options.json.*needs \(2,\)"),
         ({"CNN__b_cnn_1": np.array([1, 2])}, "lm/CNN/b_cnn_1 holds int64; float32 is needed"),
-        ({"CNN__b_cnn_1": as_array([np.nan, 2])}, "CNN/b_cnn_1 holds values that are no numbers"),
+        ({"CNN__b_cnn_1": as_array([np.nan, 2])}, "CNN/b_cnn_1 contains nan or infinity"),
     ],
 )
 def test_a_variable_that_does_not_fit_is_named(model_folder: Path, changes: dict[str, Any], reason: str) -> None:

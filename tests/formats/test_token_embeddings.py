@@ -98,7 +98,7 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:
     for name, values, message in (
         ("vectors", np.zeros((2, 3), np.float32), r"words\.hdf5: holds no array embedding"),
         ("embedding", np.zeros(3, np.float32), r"words\.hdf5: embedding has shape \(3,\); a row for each word"),
-        ("embedding", np.full((2, 3), np.nan, np.float32), r"words\.hdf5: embedding holds values that are no numbers"),
+        ("embedding", np.full((2, 3), np.nan, np.float32), r"words\.hdf5: embedding contains nan or infinity"),
         ("embedding", np.zeros((2, 3), np.int64), r"words\.hdf5: embedding: holds no floating-point numbers"),
     ):
         with h5py.File(path, "w") as file:

@@ -14,39 +14,39 @@ from reference.strategies import patiently
 
 
 def test_the_index_is_the_line() -> None:
-    vocabulary = Vocabulary.parse("<S>\n</S>\n<UNK>\nthe\n")
+    vocabulary = Vocabulary.decode(b"<S>\n</S>\n<UNK>\nthe\n")
     assert vocabulary.words == ("<S>", "</S>", "<UNK>", "the")
     assert vocabulary.index == {"<S>": 0, "</S>": 1, "<UNK>": 2, "the": 3}
 
 
 def test_the_last_line_needs_no_line_break() -> None:
-    assert Vocabulary.parse("a\nb") == Vocabulary.parse("a\nb\n")
+    assert Vocabulary.decode(b"a\nb") == Vocabulary.decode(b"a\nb\n")
 
 
 def test_blanks_around_a_word_are_stripped() -> None:
-    assert Vocabulary.parse(" a\t\r\n b \r\n").words == ("a", "b")
+    assert Vocabulary.decode(b" a\t\r\n b \r\n").words == ("a", "b")
 
 
 def test_a_line_of_maxtermid_takes_no_number() -> None:
-    assert Vocabulary.parse("!!!MAXTERMID\na\n!!!MAXTERMID \nb\n").index == {"a": 0, "b": 1}
+    assert Vocabulary.decode(b"!!!MAXTERMID\na\n!!!MAXTERMID \nb\n").index == {"a": 0, "b": 1}
 
 
 def test_every_line_takes_a_number_and_the_last_wins() -> None:
-    vocabulary = Vocabulary.parse("a\nb\na\nc\n")
+    vocabulary = Vocabulary.decode(b"a\nb\na\nc\n")
     assert len(vocabulary) == 4
     assert vocabulary.index == {"a": 2, "b": 1, "c": 3}
 
 
 def test_an_empty_line_is_a_word_too_so_that_lines_and_rows_agree() -> None:
-    assert Vocabulary.parse("a\n\nb\n").index["b"] == 2
+    assert Vocabulary.decode(b"a\n\nb\n").index["b"] == 2
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
-    assert Vocabulary.parse("a\u2028b\nc\x85d\n").words == ("a\u2028b", "c\x85d")
+    assert Vocabulary.decode("a\u2028b\nc\x85d\n".encode()).words == ("a\u2028b", "c\x85d")
 
 
 def test_no_text_is_no_words() -> None:
-    assert len(Vocabulary.parse("")) == 0
+    assert len(Vocabulary.decode(b"")) == 0
 
 
 def test_an_unknown_word_takes_the_number_of_its_stand_in() -> None:

@@ -1,11 +1,11 @@
 """A biLM inside a model that AllenNLP trained: its archive, its serialization directory, or a bare state dict.
 
-    config.json     the training configuration; it names the options file of the biLM
+    config.json     the training configuration; it contains the name of the biLM's options file
     weights.th      the state dict of the whole model (best.th in a serialization directory), the biLM under a prefix
     fta/            in an archive: the options file itself, under its key in config.json
 
-A state dict does not hold the clips, the longest word and the activation. Where no options file says otherwise, they
-are those of all published models, and the card's `extra` says that they were assumed.
+A state dict does not contain the clips, the maximum word length and the activation. Without an options file, they are
+those of all published models, and the card's `extra` lists the assumed values.
 """
 
 import posixpath
@@ -19,7 +19,7 @@ from elmore.config import CharacterConfig, ModelConfig
 from elmore.display import join_names
 from elmore.errors import FormatError, InputError, error_context
 from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_tensor
-from elmore.formats.arrays import Floats
+from elmore.formats.arrays import Floats, take
 from elmore.formats.card import ModelCard
 from elmore.formats.checkpoint import Checkpoint, Format
 from elmore.formats.options_json import config_from_options
@@ -39,7 +39,7 @@ def detect(container: Container) -> bool:
 def read(container: Container) -> Checkpoint:
     name = _state_dict(container)
     if name is None:
-        raise FormatError(f"none of {', '.join(_STATE_DICTS)} is here")
+        raise FormatError(f"{' and '.join(_STATE_DICTS)} are missing")
     stored = load_tensors(container, name)
     task = read_json(container, "config.json") if "config.json" in container.names() else {}
     config, options = _options(container, task)
@@ -49,14 +49,14 @@ def read(container: Container) -> Checkpoint:
         if config is None:
             config = _infer_config(stored, prefix)
             extra["assumed"] = _assumed_values(config)
-    # A misfit may be the fault of the weights or of the options, so the message names both.
+    # The fault may be in the weights or in the options, so the message names both.
     with error_context(f"{name}, by {options}" if options else name):
         tensors = tensors_of_state_dict(stored, prefix, config)
         mixes = _mixes(stored, prefix.removesuffix("_elmo_lstm."), config)
     if mixes:
         pairs = range(len(mixes) // 2)
         extra["mixes"] = [{part: mixes[f"mixes.{n}.{part}"].tolist() for part in ("scalars", "gamma")} for n in pairs]
-        if any(value is True for _, value in _found(task, "do_layer_norm")):
+        if any(value is True for _, value in _find_all(task, "do_layer_norm")):
             extra["elmo"] = {"mixes": [{"normalize": "masked-batch"} for _ in pairs]}
     return Checkpoint(
         config=config,
@@ -82,41 +82,41 @@ def _state_dict(container: Container) -> str | None:
 
 
 def _prefix(stored: Mapping[str, Array]) -> str:
-    """What stands before the names of the biLM's tensors."""
+    """The prefix of the names of the biLM's tensors."""
     prefixes = [name.removesuffix(_TABLE) for name in stored if name == _TABLE or name.endswith(f".{_TABLE}")]
     if not prefixes:
         raise FormatError(
-            f"no biLM is in it: no tensor is called …{_TABLE}; it holds {join_names(sorted(stored)) or 'no tensors'}"
+            f"contains no biLM: no tensor has a name that ends in {_TABLE}; the tensors are "
+            f"{join_names(sorted(stored)) or 'none'}"
         )
     if len(prefixes) > 1:
         raise FormatError(
-            f"it holds several biLMs, under {join_names(sorted(prefixes))}; save the one you mean as a state dict "
-            "of its own"
+            f"contains several biLMs, with the prefixes {join_names(sorted(prefixes))}; save one as a state dict"
         )
     return prefixes[0]
 
 
 def _options(container: Container, task: Mapping[str, Any]) -> tuple[ModelConfig | None, str]:
-    """What the biLM's options file says, and its name; it lies in the archive or beside the state dict, or nowhere."""
+    """The configuration in the options file of the biLM, and the name of this file; None and "" without one."""
     names = container.names()
-    candidates = [f"fta/{key}" for key, _ in _found(task, "options_file")]
-    candidates += [posixpath.basename(path) for _, path in _found(task, "options_file") if isinstance(path, str)]
+    candidates = [f"fta/{key}" for key, _ in _find_all(task, "options_file")]
+    candidates += [posixpath.basename(path) for _, path in _find_all(task, "options_file") if isinstance(path, str)]
     candidates += [name for name in names if posixpath.basename(name).endswith("options.json")]
-    there = list(dict.fromkeys(name for name in candidates if name in names))
+    present = list(dict.fromkeys(name for name in candidates if name in names))
     configs = []
-    for name in there:
+    for name in present:
         options = read_json(container, name)
         with error_context(name):
             config = config_from_options(options, token_projection=True, lstm_projection=True)
             # The biLM of AllenNLP always has skip connections, and its stored biases are complete.
             configs.append(replace(config, skip_connections=True, forget_bias=0.0))
     if any(config != configs[0] for config in configs):
-        raise FormatError(f"{join_names(there)} describe different biLMs; leave only that of this one")
-    return (configs[0], there[0]) if there else (None, "")
+        raise FormatError(f"{join_names(present)} describe different biLMs; remove all but that of these weights")
+    return (configs[0], present[0]) if present else (None, "")
 
 
-def _found(task: Mapping[str, Any], wanted: str) -> Iterator[tuple[str, Any]]:
-    """Every value of that name anywhere in a configuration, with its dotted key."""
+def _find_all(task: Mapping[str, Any], wanted: str) -> Iterator[tuple[str, Any]]:
+    """All values of this name in a configuration, at any depth, with their dotted keys."""
     waiting: list[tuple[str, Any]] = [("", task)]
     while waiting:
         path, value = waiting.pop()
@@ -129,14 +129,14 @@ def _found(task: Mapping[str, Any], wanted: str) -> Iterator[tuple[str, Any]]:
 
 
 def _infer_config(stored: Mapping[str, Array], prefix: str) -> ModelConfig:
-    """The configuration as far as shapes tell it; the rest as in all published models."""
+    """The configuration, inferred from the shapes; the rest as in all published models."""
     words, layers = f"{prefix}_token_embedder.", f"{prefix}_elmo_lstm.forward_layer_"
-    rows, embedding_dim = _shape(stored, f"{words}_char_embedding_weights", 2)
+    rows, embedding_dim = take(stored, f"{words}_char_embedding_weights", (None, None)).shape
     filters: list[tuple[int, int]] = []
     while (name := f"{words}char_conv_{len(filters)}.weight") in stored:
-        number, _, width = _shape(stored, name, 3)
+        number, _, width = take(stored, name, (None, None, None)).shape
         filters.append((width, number))
-    vector_dim, cell_dim = _shape(stored, f"{layers}0.state_projection.weight", 2)
+    vector_dim, cell_dim = take(stored, f"{layers}0.state_projection.weight", (None, None)).shape
     try:
         return ModelConfig(
             characters=CharacterConfig(
@@ -151,7 +151,7 @@ def _infer_config(stored: Mapping[str, Array], prefix: str) -> ModelConfig:
             forget_bias=0.0,
         )
     except InputError as error:
-        raise FormatError(f"its shapes are not those of a biLM: {error}") from None
+        raise FormatError(f"the shapes are not those of a biLM: {error}") from None
 
 
 def _assumed_values(config: ModelConfig) -> dict[str, Any]:
@@ -164,14 +164,6 @@ def _assumed_values(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _shape(stored: Mapping[str, Array], name: str, dimensions: int) -> tuple[int, ...]:
-    if name not in stored:
-        raise FormatError(f"{name} is missing")
-    if stored[name].ndim != dimensions:
-        raise FormatError(f"{name} has shape {stored[name].shape}; {dimensions} dimensions are needed")
-    return stored[name].shape
-
-
 def _count(stored: Mapping[str, Array], before: str, after: str) -> int:
     number = 0
     while f"{before}{number}{after}" in stored:
@@ -180,7 +172,7 @@ def _count(stored: Mapping[str, Array], before: str, after: str) -> int:
 
 
 def tensors_of_state_dict(stored: Mapping[str, Array], prefix: str, config: ModelConfig) -> dict[str, Floats]:
-    """The tensors of a biLM whose names begin with `prefix`; their biases are complete, forget bias included."""
+    """The tensors of a biLM whose names begin with `prefix`; their biases include the forget bias."""
     return {
         **word_encoder_tensors(stored, f"{prefix}_token_embedder.", config),
         **lstm(stored, f"{prefix}_elmo_lstm.", config),
@@ -191,7 +183,7 @@ def word_encoder_tensors(stored: Mapping[str, Array], prefix: str, config: Model
     """The tensors of a biLM's word encoder, whose names begin with `prefix`."""
     characters = config.characters
     if characters is None:
-        raise FormatError("the options describe a model that reads words, the weights one that reads characters")
+        raise FormatError("the options describe a model of words, the weights one of characters")
     table = take_tensor(
         stored, f"{prefix}_char_embedding_weights", characters.n_characters + 1, characters.embedding_dim
     )
@@ -207,7 +199,7 @@ def word_encoder_tensors(stored: Mapping[str, Array], prefix: str, config: Model
 
 
 def _mixes(stored: Mapping[str, Array], prefix: str, config: ModelConfig) -> dict[str, Floats]:
-    """What the task learnt about the layers."""
+    """The layer mixes that a task learned."""
     mixes = {}
     for number in range(_count(stored, f"{prefix}scalar_mix_", ".gamma")):
         mix = f"{prefix}scalar_mix_{number}."

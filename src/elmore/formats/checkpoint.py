@@ -1,4 +1,4 @@
-"""A model as plain data, and what a file format is: it reads files into a `Checkpoint` and writes them from one."""
+"""A model as plain data, and the interface of file formats, which read and write such a `Checkpoint`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from elmore.config import ModelConfig, tensor_shapes
 from elmore.display import join_names
 from elmore.errors import FormatError
-from elmore.formats.arrays import Floats, Int8Array, StoredArray, dequantize
+from elmore.formats.arrays import Floats, Int8Array, StoredArray, check_shapes, dequantize
 from elmore.formats.card import ModelCard
 from elmore.formats.storage.container import Container
 from elmore.text.vocabulary import Vocabulary
@@ -20,8 +20,8 @@ from elmore.text.vocabulary import Vocabulary
 class Checkpoint:
     """The configuration, the named NumPy arrays, the vocabulary and the card of a model.
 
-    `tensors` has the names and shapes of `elmore.config.tensor_shapes`, in float32, or in int8 where the model's file
-    stores int8.
+    `tensors` has the names and shapes of `elmore.config.tensor_shapes`, in float32, or in int8 if the file of the
+    model stores int8.
     """
 
     config: ModelConfig
@@ -39,42 +39,36 @@ class Checkpoint:
 
     def check(self) -> None:
         """Raise FormatError unless names, shapes and types of all tensors, and the vocabulary, fit the config."""
-        required = tensor_shapes(self.config)
-        if missing := sorted(required.keys() - self.tensors.keys()):
-            raise FormatError(f"tensors are missing: {join_names(missing)}")
-        if unexpected := sorted(self.tensors.keys() - required.keys()):
-            raise FormatError(f"tensors that no such model has: {join_names(unexpected)}")
-        for name, shape in required.items():
-            _check_array(name, self.tensors[name], shape)
+        for name, array in self.tensors.items():
+            if not isinstance(array, np.ndarray | Int8Array):
+                raise FormatError(f"{name} is a {type(array).__name__}; a NumPy array is required")
+            if isinstance(array, np.ndarray) and array.dtype != np.float32:
+                raise FormatError(f"{name} has the type {array.dtype}; float32 is required")
+        check_shapes(self.tensors, tensor_shapes(self.config))
         if self.config.word_embedding_dim:
             self._check_vocabulary()
 
     def _check_vocabulary(self) -> None:
         if self.vocabulary is None:
-            raise FormatError("this model reads words, and its vocabulary is missing")
+            raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
         if len(self.vocabulary) > self.config.vocab_size:
             raise FormatError(
                 f"the vocabulary has {len(self.vocabulary)} words and the word table {self.config.vocab_size} rows"
             )
-        for word in (self.config.bos_token, self.config.eos_token):
-            if word not in self.vocabulary:
-                raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
+        check_boundaries(self.vocabulary, self.config)
 
 
-def _check_array(name: str, array: StoredArray, shape: tuple[int, ...]) -> None:
-    if not isinstance(array, np.ndarray | Int8Array):
-        raise FormatError(f"{name} is a {type(array).__name__}; a NumPy array is required")
-    if array.shape != shape:
-        raise FormatError(f"{name} has shape {array.shape}; the configuration needs {shape}")
-    if isinstance(array, np.ndarray) and array.dtype != np.float32:
-        raise FormatError(f"{name} holds {array.dtype}; float32 is needed")
+def check_boundaries(vocabulary: Vocabulary, config: ModelConfig) -> None:
+    """Raise FormatError unless the vocabulary contains the words before and after each sentence."""
+    if missing := [word for word in (config.bos_token, config.eos_token) if word not in vocabulary]:
+        raise FormatError(f"the vocabulary lacks {join_names(missing)}, the boundary words of sentences")
 
 
 class Format(NamedTuple):
-    """A file format; `elmore.formats.all_formats` lists them."""
+    """A file format; `elmore.formats.all_formats` lists all."""
 
     name: str
-    detect: Callable[[Container], bool]  # by the names of the files, or the start of a small one; never raises
+    detect: Callable[[Container], bool]  # by the names of files, or by a small file; never raises
     read: Callable[[Container], Checkpoint]
     write: Callable[[Checkpoint, Path], None] | None = None  # into a folder; None: this format is only read
     files: str = ""  # its files for messages, as "options.json and weights.hdf5"

@@ -1,34 +1,66 @@
 """Models of ELMoForManyLangs: two state dicts, two dictionaries and the command line of their training.
 
-    config.json           the command line; its config_path names the network's configuration
+    config.json           the command line; config_path is the path of the network's configuration
     token_embedder.pkl    word table, characters, convolutions, highways, projection
     encoder.pkl           the LSTM layers
     char.dic, word.dic    a code point, or a word, and its row, in every line
     classifier.pkl        the softmax, rarely published
 
-The configuration is looked for beside config.json, whatever path it had on its authors' machine; where it is not
-there, it is the one that all published models have.
+config_path is a path on the machine of the authors. Its file name is looked for next to config.json; without such a
+file, the configuration is that of all published models.
 """
 
 import posixpath
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from elmore.config import ModelConfig
+from elmore.config import Activation, CharacterConfig, ModelConfig
 from elmore.errors import FormatError, InputError, error_context
+from elmore.fields import checked_field, read_fields, required_field
 from elmore.formats.allennlp_layers import convolutions, highways, lstm, take_tensor
-from elmore.formats.arrays import Floats
+from elmore.formats.arrays import Floats, take
 from elmore.formats.checkpoint import Checkpoint, Format
-from elmore.formats.options_json import whole_number
 from elmore.formats.storage.container import Container, read_json
 from elmore.formats.storage.torch_files import Array, load_tensors
-from elmore.text.vocabulary import Vocabulary
+from elmore.text.vocabulary import Vocabulary, decode_lines
 
 _MARKS = ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>")  # the last three only among characters
-_BEGIN, _END, _UNKNOWN = _MARKS[:3]
-_BLANK = "\u3000"  # what the original program makes of a key that is nothing but whitespace
+_BLANK = "\u3000"  # the original program stores a key of only whitespace as this character
 _WORDS, _CHARACTERS = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EncoderOptions:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    name: Literal["elmo"] = required_field(must_be="elmo, as in all published models; other kinds are not supported")
+    projection_dim: int = required_field(at_least=1)
+    dim: int = required_field(at_least=1)
+    n_layers: int = required_field(at_least=1)
+    cell_clip: float | None = checked_field(None, at_least=0)  # 0: none
+    proj_clip: float | None = checked_field(None, at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EmbedderOptions:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    name: Literal["cnn"] = required_field(must_be="cnn, as in all published models; other kinds are not supported")
+    word_dim: int = required_field(at_least=0)
+    char_dim: int = required_field(at_least=0)
+    # Only for a model that reads characters.
+    activation: Activation = checked_field("relu")
+    filters: tuple[tuple[int, int], ...] = checked_field((), must_be="a list of [width, number] pairs")
+    n_highway: int = checked_field(0, at_least=0)
+    max_characters_per_token: int = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Network:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    encoder: _EncoderOptions
+    token_embedder: _EmbedderOptions
+
 
 _PUBLISHED: dict[str, Any] = {
     "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
@@ -50,15 +82,15 @@ def detect(container: Container) -> bool:
 
 
 def read(container: Container) -> Checkpoint:
-    network, where = _network(container)
+    network, source = _network(container)
     embedder = load_tensors(container, "token_embedder.pkl")
     encoder = load_tensors(container, "encoder.pkl")
-    with error_context(where):
+    with error_context(source):
         config = _config(network, embedder)
-    # A misfit may be the fault of the weights or of the configuration, so the message names both.
-    with error_context(f"token_embedder.pkl, by {where}"):
+    # The fault may be in the weights or in the configuration, so the message names both.
+    with error_context(f"token_embedder.pkl, by {source}"):
         tensors = _token_embedder(embedder, config)
-    with error_context(f"encoder.pkl, by {where}"):
+    with error_context(f"encoder.pkl, by {source}"):
         tensors |= lstm(encoder, "", config)
     has_softmax = "classifier.pkl" in container.names()
     vocabulary, character_vocabulary = None, None
@@ -81,89 +113,71 @@ ELMOFORMANYLANGS = Format(
 
 
 def _network(container: Container) -> tuple[Mapping[str, Any], str]:
-    """The network's configuration, and where it was found."""
+    """The configuration of the network, and its source for messages."""
     path = read_json(container, "config.json").get("config_path")
     if not isinstance(path, str):
-        raise FormatError("config.json: config_path, which names the network's configuration, is missing")
+        raise FormatError("config.json: config_path, the path of the network's configuration, is missing")
     path = posixpath.normpath(path.replace("\\", "/"))
-    # A path that leads out of the container is no name in it, so it is never followed.
+    # Only names in the container are read, so no path leads out of it.
     for name in (path, posixpath.basename(path)):
         if name in container.names():
             return read_json(container, name), name
-    return _PUBLISHED, f"the published configuration (config.json names {path}, which is not here)"
+    return _PUBLISHED, f"the published configuration (config.json names {path}, which is missing)"
 
 
-def _config(network: Mapping[str, Any], embedder: Mapping[str, Array]) -> ModelConfig:
-    encoder, words = _part(network, "encoder", kind="elmo"), _part(network, "token_embedder", kind="cnn")
-    word_dim, char_dim = whole_number(words, "word_dim", least=0), whole_number(words, "char_dim", least=0)
-    characters = None
-    if char_dim:
-        characters = {
-            "alphabet": "codepoints",
-            "n_characters": _rows(embedder, _CHARACTERS),
-            "max_characters": whole_number(words, "max_characters_per_token"),
-            "embedding_dim": char_dim,
-            "filters": words.get("filters"),
-            "activation": words.get("activation"),
-            "num_highways": whole_number(words, "n_highway", least=0),
-        }
-    fields = {
-        "characters": characters,
-        "vocab_size": _rows(embedder, _WORDS) if word_dim else 0,
-        "word_embedding_dim": word_dim,
-        "vector_dim": whole_number(encoder, "projection_dim"),
-        "cell_dim": whole_number(encoder, "dim"),
-        "lstm_layers": whole_number(encoder, "n_layers"),
-        "cell_clip": encoder.get("cell_clip") or None,  # 0 means none
-        "projection_clip": encoder.get("proj_clip") or None,
-        "forget_bias": 0.0,  # the stored one is complete
-        "bos_token": _BEGIN,
-        "eos_token": _END,
-        "unk_token": _UNKNOWN,
-    }
+def _config(network: Mapping[str, Any], tensors: Mapping[str, Array]) -> ModelConfig:
+    options = read_fields(_Network, network, error=FormatError)
+    encoder, embedder = options.encoder, options.token_embedder
     try:
-        return ModelConfig.from_dict(fields)
+        characters = None
+        if embedder.char_dim:
+            with error_context("token_embedder"):
+                characters = CharacterConfig(
+                    alphabet="codepoints",
+                    n_characters=len(take(tensors, _CHARACTERS, (None, None))),
+                    max_characters=embedder.max_characters_per_token,
+                    embedding_dim=embedder.char_dim,
+                    filters=embedder.filters,
+                    activation=embedder.activation,
+                    num_highways=embedder.n_highway,
+                )
+        return ModelConfig(
+            characters=characters,
+            vocab_size=len(take(tensors, _WORDS, (None, None))) if embedder.word_dim else 0,
+            word_embedding_dim=embedder.word_dim,
+            vector_dim=encoder.projection_dim,
+            cell_dim=encoder.dim,
+            lstm_layers=encoder.n_layers,
+            cell_clip=encoder.cell_clip or None,
+            projection_clip=encoder.proj_clip or None,
+            forget_bias=0.0,  # included in the stored bias
+            bos_token=_MARKS[0],
+            eos_token=_MARKS[1],
+            unk_token=_MARKS[2],
+        )
     except InputError as error:
         raise FormatError(str(error)) from None
 
 
-def _part(network: Mapping[str, Any], name: str, *, kind: str) -> Mapping[str, Any]:
-    part = network.get(name)
-    if not isinstance(part, dict):
-        raise FormatError(f"the object {name} is missing")
-    if part.get("name") != kind:
-        raise FormatError(
-            f"the {name} is of the kind {str(part.get('name'))[:40]}, which is not supported; all published models "
-            f"are of the kind {kind}"
-        )
-    return part
-
-
-def _rows(embedder: Mapping[str, Array], name: str) -> int:
-    if name not in embedder or embedder[name].ndim != 2:
-        raise FormatError(f"token_embedder.pkl lacks the table {name}, which the configuration asks for")
-    return len(embedder[name])
-
-
 def _token_embedder(stored: Mapping[str, Array], config: ModelConfig) -> dict[str, Floats]:
-    ours = {}
+    tensors = {}
     if config.word_embedding_dim:
-        ours["words.table"] = take_tensor(stored, _WORDS, config.vocab_size, config.word_embedding_dim)
+        tensors["words.table"] = take_tensor(stored, _WORDS, config.vocab_size, config.word_embedding_dim)
     if characters := config.characters:
-        ours["words.characters"] = take_tensor(stored, _CHARACTERS, characters.n_characters, characters.embedding_dim)
-        ours |= convolutions(stored, "convolutions.", characters)
-        ours |= highways(stored, "highways._layers.", characters)
-    ours["words.projection.weight"] = take_tensor(
-        stored, "projection.weight", config.vector_dim, config.word_feature_dim
-    )
-    ours["words.projection.bias"] = take_tensor(stored, "projection.bias", config.vector_dim)
-    return ours
+        shape = (characters.n_characters, characters.embedding_dim)
+        tensors["words.characters"] = take_tensor(stored, _CHARACTERS, *shape)
+        tensors |= convolutions(stored, "convolutions.", characters)
+        tensors |= highways(stored, "highways._layers.", characters)
+    shape = (config.vector_dim, config.word_feature_dim)
+    tensors["words.projection.weight"] = take_tensor(stored, "projection.weight", *shape)
+    tensors["words.projection.bias"] = take_tensor(stored, "projection.bias", config.vector_dim)
+    return tensors
 
 
 def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Floats]:
     tensors = load_tensors(container, "classifier.pkl")
     with error_context("classifier.pkl"):
-        rows = len(tensors.get("column_emb.weight", ()))
+        rows = len(take(tensors, "column_emb.weight", (None, config.vector_dim)))
         return {
             "weight": take_tensor(tensors, "column_emb.weight", rows, config.vector_dim),
             "bias": take_tensor(tensors, "column_bias.weight", rows, 1)[:, 0],
@@ -171,36 +185,37 @@ def _softmax(container: Container, config: ModelConfig) -> Mapping[str, Floats]:
 
 
 def _dictionary(container: Container, name: str, *, rows: int, marks: tuple[str, ...]) -> dict[str, int]:
-    """Read a .dic file for a table of that many rows; of 0 rows: as many as there are lines."""
+    """Read a .dic file for a table with this number of rows; with 0, the table has a row for each line."""
+    content = container.read(name)
     with error_context(name):
         try:
-            lines = container.read(name).decode("utf-8").removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise FormatError(f"not UTF-8 at byte {error.start}") from None
+            lines = decode_lines(content)
+        except InputError as error:
+            raise FormatError(str(error)) from None
         table: dict[str, int] = {}
-        for count, line in enumerate(lines, start=1):
-            key, tab, number = line.strip().rpartition("\t")
-            # Of a key that stands twice the last row wins, as in the original program.
-            table[key if tab else _BLANK] = _row(number, rows or len(lines), count)
+        for number, line in enumerate(lines, start=1):
+            key, tab, row = line.strip().rpartition("\t")
+            # If a key occurs twice, the last row is used, as in the original program.
+            table[key if tab else _BLANK] = _row(row, rows or len(lines), number)
         if missing := [mark for mark in marks if mark not in table]:
             raise FormatError(f"it lacks {', '.join(missing)}")
         return table
 
 
-def _row(number: str, rows: int, line: int) -> int:
-    if not (number.isascii() and number.isdigit() and len(number) < 12):
+def _row(text: str, rows: int, line: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 12):
         raise FormatError(f"line {line} has no row number after its last tab")
-    if int(number) >= rows:
-        raise FormatError(f"line {line} names row {number}; there are {rows} rows, counted from 0")
-    return int(number)
+    if int(text) >= rows:
+        raise FormatError(f"line {line} has row {text}; the table has {rows} rows, counted from 0")
+    return int(text)
 
 
 def _vocabulary(table: Mapping[str, int]) -> Vocabulary:
-    """The words in the order of their rows. A row without a word gets a name with blanks, which no token has."""
+    """The words in the order of their rows. A row without a word gets a name with spaces, which no token contains."""
     words = [f"<no word {row}>" for row in range(max(table.values()) + 1)]
-    taken: dict[int, str] = {}
+    word_of_row: dict[int, str] = {}
     for word, row in table.items():
-        if row in taken:
-            raise FormatError(f"word.dic: row {row} belongs to both {taken[row]!r} and {word!r}")
-        taken[row] = words[row] = word
+        if row in word_of_row:
+            raise FormatError(f"word.dic: row {row} belongs to both {word_of_row[row]!r} and {word!r}")
+        word_of_row[row] = words[row] = word
     return Vocabulary(words)

@@ -27,10 +27,9 @@ from elmore.files.json_files import check_format, write_json
 from elmore.formats.arrays import Floats, StoredArray, check_shapes, dequantize, quantize
 from elmore.formats.card import ModelCard, read_card
 from elmore.formats.checkpoint import Checkpoint, Format
-from elmore.formats.storage.container import Container, open_container, read_json
+from elmore.formats.storage.container import Container, open_container, read_json, read_vocabulary
 from elmore.formats.storage.safetensors_files import read_stored_tensors, read_tensors, write_tensors
-from elmore.formats.storage.vocabulary_files import read_vocabulary
-from elmore.text.vocabulary import Vocabulary
+from elmore.text.vocabulary import Vocabulary, decode_lines
 
 _CONFIG, _MODEL, _CARD = "config.json", "model.safetensors", "card.json"
 _VOCABULARY, _CHARACTERS = "vocabulary.txt", "characters.json"
@@ -110,16 +109,16 @@ def _config(container: Container) -> ModelConfig:
 
 
 def _vocabulary(container: Container) -> Vocabulary | None:
-    # Never in such a folder; so somebody laid it over the model's own.
+    # Elmore never writes this name; `load(vocabulary=...)` adds it.
     if "vocab.txt" in container.names():
         return read_vocabulary(container, "vocab.txt")
     if _VOCABULARY not in container.names():
         return None
+    content = container.read(_VOCABULARY)
     try:
-        text = container.read(_VOCABULARY).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{_VOCABULARY}: not UTF-8 at byte {error.start}") from None
-    return Vocabulary(text.removesuffix("\n").split("\n") if text else [])
+        return Vocabulary(decode_lines(content))
+    except InputError as error:
+        raise FormatError(f"{_VOCABULARY}: {error}") from None
 
 
 def _lines(words: Sequence[str]) -> bytes:

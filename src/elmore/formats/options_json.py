@@ -1,16 +1,55 @@
-"""options.json, the shape of a published model, read into a ModelConfig and written from one.
+"""options.json: the shape of a published model, read into a `ModelConfig` and written from one.
 
-The file belongs to weights.hdf5, and lies beside TensorFlow checkpoints and in AllenNLP's archives too. What it says
-about training, and what nobody knows, is passed over; bilm-tf's defaults fill what is absent.
+The file belongs to weights.hdf5. TensorFlow checkpoints and AllenNLP's archives contain one too. Options for training
+and unknown options are ignored; missing options have the defaults of bilm-tf.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from elmore.config import CharacterConfig, Directions, ModelConfig
-from elmore.errors import CannotExpress, FormatError, InputError
+from elmore.config import Activation, CharacterConfig, Directions, ModelConfig
+from elmore.errors import CannotExpress, FormatError, InputError, error_context
+from elmore.fields import checked_field, read_fields, required_field
 
-_LARGEST = 3e38  # about the largest float32
+_MAX_CLIP = 3e38  # about the largest float32
+_CLIP = "a positive number, or 0 or null for no clipping"
+_FILTERS = "a list of [width, number] pairs of whole numbers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LstmOptions:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    dim: int = required_field(at_least=1)
+    projection_dim: int = required_field(at_least=1)
+    n_layers: int = checked_field(1, at_least=1)
+    use_skip_connections: bool = False
+    cell_clip: float | None = checked_field(None, at_least=0, at_most=_MAX_CLIP, must_be=_CLIP)
+    proj_clip: float | None = checked_field(None, at_least=0, at_most=_MAX_CLIP, must_be=_CLIP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EmbeddingOptions:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    dim: int = required_field(at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CnnOptions:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    activation: Activation
+    embedding: _EmbeddingOptions
+    filters: tuple[tuple[int, int], ...] = required_field(must_be=_FILTERS)
+    max_characters_per_token: int
+    n_characters: int = 262
+    n_highway: int | None = checked_field(None, at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    IGNORES_UNKNOWN: ClassVar[bool] = True
+    lstm: _LstmOptions
+    char_cnn: _CnnOptions | None = None
 
 
 def config_from_options(
@@ -21,42 +60,42 @@ def config_from_options(
     token_projection: bool | None = None,
     lstm_projection: bool | None = None,
 ) -> ModelConfig:
-    """The shape that options describe; an option that is missing or makes no sense is named.
+    """The shape that options describe; FormatError names an option that is missing or wrong.
 
-    Some things only the weights tell: whether there are two directions (published options never say), how many words a
-    model without `char_cnn` reads, and projections where sizes would not ask for them. With None they are there where
-    sizes differ.
+    Only the weights show some facts: the directions (published options never contain them), the size of the vocabulary
+    of a model without `char_cnn`, and projections between equal sizes. With None, a projection exists if the sizes
+    differ.
 
     >>> config_from_options({"lstm": {"dim": 16, "projection_dim": 8}}, vocab_size=32).lstm_layers
     1
     """
-    lstm = _section(options, "lstm")
-    cells, vector = whole_number(lstm, "lstm.dim"), whole_number(lstm, "lstm.projection_dim")
-    characters = _characters(_section(options, "char_cnn")) if options.get("char_cnn") is not None else None
+    read = read_fields(_Options, options, error=FormatError)
+    lstm = read.lstm
+    characters = _character_config(read.char_cnn) if read.char_cnn else None
     if characters is None and not vocab_size:
-        raise FormatError("char_cnn is missing, so the model reads words, and the weights hold no table of words")
-    features = characters.num_filters if characters else vector
+        raise FormatError("char_cnn is missing, so the model reads words, and the weights contain no table of words")
+    features = characters.num_filters if characters else lstm.projection_dim
     try:
         return ModelConfig(
             characters=characters,
             vocab_size=0 if characters else vocab_size,
-            word_embedding_dim=0 if characters else vector,
-            token_projection=features != vector if token_projection is None else token_projection,
-            vector_dim=vector,
-            cell_dim=cells,
-            lstm_layers=whole_number(lstm, "lstm.n_layers", default=1),
-            lstm_projection=cells != vector if lstm_projection is None else lstm_projection,
-            skip_connections=_flag(lstm, "lstm.use_skip_connections"),
+            word_embedding_dim=0 if characters else lstm.projection_dim,
+            token_projection=features != lstm.projection_dim if token_projection is None else token_projection,
+            vector_dim=lstm.projection_dim,
+            cell_dim=lstm.dim,
+            lstm_layers=lstm.n_layers,
+            lstm_projection=lstm.dim != lstm.projection_dim if lstm_projection is None else lstm_projection,
+            skip_connections=lstm.use_skip_connections,
             directions=directions,
-            cell_clip=_clip(lstm, "lstm.cell_clip"),
-            projection_clip=_clip(lstm, "lstm.proj_clip"),
+            cell_clip=lstm.cell_clip or None,
+            projection_clip=lstm.proj_clip or None,
         )
     except InputError as error:
         raise FormatError(str(error)) from None
 
 
 def options_from_config(config: ModelConfig) -> dict[str, Any]:
-    """Options that say the same to bilm-tf and AllenNLP; CannotExpress where they have no words for it."""
+    """The options that describe a model to bilm-tf and AllenNLP; CannotExpress if they cannot describe it."""
     _check_expressible(config)
     options: dict[str, Any] = {
         "lstm": {
@@ -74,82 +113,41 @@ def options_from_config(config: ModelConfig) -> dict[str, Any]:
             "embedding": {"dim": characters.embedding_dim},
             "filters": [list(pair) for pair in characters.filters],
             "max_characters_per_token": characters.max_characters,
-            # Of the 261 that are stored and the row that both programs put in front when they load them.
+            # The file stores 261 rows; both programs add a row in front of them when they load the file.
             "n_characters": characters.n_characters + 1,
             "n_highway": characters.num_highways,
         }
     return options
 
 
-def _characters(cnn: Mapping[str, Any]) -> CharacterConfig:
-    # 261 while training, 262 afterwards, for one table of 261 rows; AllenNLP does not read it at all.
-    if cnn.get("n_characters", 262) not in (261, 262):
-        raise FormatError(f"char_cnn.n_characters is {cnn['n_characters']!r}; models of bytes have 261 or 262")
-    if cnn.get("activation") not in ("relu", "tanh"):
-        raise FormatError(f"char_cnn.activation is {cnn.get('activation')!r}; it must be relu or tanh")
+def _character_config(cnn: _CnnOptions) -> CharacterConfig:
+    # 261 during training and 262 afterwards, for the same table of 261 rows. AllenNLP ignores this option.
+    if cnn.n_characters not in (261, 262):
+        raise FormatError(f"char_cnn.n_characters is {cnn.n_characters}; models of bytes have 261 or 262")
     try:
-        return CharacterConfig(
-            max_characters=whole_number(cnn, "char_cnn.max_characters_per_token"),
-            embedding_dim=whole_number(_section(cnn, "char_cnn.embedding"), "char_cnn.embedding.dim"),
-            filters=_filters(cnn.get("filters")),
-            activation=cnn["activation"],
-            num_highways=whole_number(cnn, "char_cnn.n_highway", default=0, least=0),
-        )
+        with error_context("char_cnn"):
+            return CharacterConfig(
+                max_characters=cnn.max_characters_per_token,
+                embedding_dim=cnn.embedding.dim,
+                filters=cnn.filters,
+                activation=cnn.activation,
+                num_highways=cnn.n_highway or 0,
+            )
     except InputError as error:
-        raise FormatError(f"char_cnn: {error}") from None
-
-
-def _filters(values: Any) -> tuple[tuple[int, int], ...]:
-    match values:
-        case [*pairs] if all(isinstance(pair, list) and [type(n) for n in pair] == [int, int] for pair in pairs):
-            return tuple((width, number) for width, number in pairs)
-    raise FormatError(f"char_cnn.filters is {str(values)[:60]}; it must be a list of [width, number] pairs")
-
-
-def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section = values.get(name.rpartition(".")[2])
-    if not isinstance(section, dict):
-        raise FormatError(f"{name} is {'missing' if section is None else 'no object'}; the weights alone do not say it")
-    return section
-
-
-def whole_number(values: Mapping[str, Any], name: str, *, default: int | None = None, least: int = 1) -> int:
-    """A field of an object; in errors it has its dotted name."""
-    value = values.get(name.rpartition(".")[2], default)
-    if value is None:
-        raise FormatError(f"{name} is missing")
-    if type(value) is not int or value < least:
-        raise FormatError(f"{name} is {str(value)[:60]}; it must be a whole number, at least {least}")
-    return value
-
-
-def _flag(values: Mapping[str, Any], name: str) -> bool:
-    value = values.get(name.rpartition(".")[2], False)
-    if not isinstance(value, bool):
-        raise FormatError(f"{name} is {str(value)[:60]}; it must be true or false")
-    return value
-
-
-def _clip(values: Mapping[str, Any], name: str) -> float | None:
-    value = values.get(name.rpartition(".")[2])
-    if value is None or value == 0:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LARGEST:
-        raise FormatError(f"{name} is {str(value)[:60]}; it must be a positive number, or 0 or null for no clipping")
-    return float(value)
+        raise FormatError(str(error)) from None
 
 
 def _shortest(clip: float | None) -> float | None:
-    """3 and not 3.0, as the published files have it."""
+    """3 instead of 3.0, as in the published files."""
     return int(clip) if clip is not None and clip.is_integer() else clip
 
 
 def _check_expressible(config: ModelConfig) -> None:
-    """Refuse what the readers of these files would take for something else, or cannot read at all."""
+    """Raise CannotExpress if readers of these files would misread the model, or could not read it."""
     characters = config.characters
-    unsayable = {
+    obstacles = {
         "an alphabet of code points": characters is not None and characters.alphabet != "bytes",
-        "word vectors beside characters": characters is not None and config.word_embedding_dim > 0,
+        "both words and characters as input": characters is not None and config.word_embedding_dim > 0,
         "a projection of token vectors of the same size": config.token_projection
         and config.word_feature_dim == config.vector_dim,
         "word vectors of another size than token vectors": characters is None and config.token_projection,
@@ -159,5 +157,7 @@ def _check_expressible(config: ModelConfig) -> None:
         != ("<S>", "</S>"),
         f"the unknown word {config.unk_token}": config.word_embedding_dim > 0 and config.unk_token != "<UNK>",
     }
-    if found := [what for what, is_so in unsayable.items() if is_so]:
-        raise CannotExpress(f"options.json and weights.hdf5 cannot say: {', '.join(found)}; write the format folder")
+    if present := [name for name, is_present in obstacles.items() if is_present]:
+        raise CannotExpress(
+            f"options.json and weights.hdf5 cannot describe {', '.join(present)}; write the format folder"
+        )

@@ -19,11 +19,10 @@ import numpy as np
 from elmore.display import join_names
 from elmore.errors import FormatError, error_context
 from elmore.formats.arrays import Floats
-from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, tensors_from_arrays
+from elmore.formats.bilm_arrays import check_arrays, config_of_arrays, find_vocabulary, tensors_from_arrays
 from elmore.formats.checkpoint import Checkpoint, Format
 from elmore.formats.storage.container import Container, explain_read_errors, read_json
 from elmore.formats.storage.tensorflow_bundle import Bundle, read_bundle
-from elmore.formats.storage.vocabulary_files import find_vocabulary
 
 _OPTIONS = "options.json"
 _SOFTMAX_WEIGHT, _SOFTMAX_BIAS, _WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
@@ -52,7 +51,7 @@ def read(container: Container) -> Checkpoint:
     return Checkpoint(
         config=config,
         tensors=tensors,
-        vocabulary=find_vocabulary(container, needed=config.word_embedding_dim > 0),
+        vocabulary=find_vocabulary(container, required=config.word_embedding_dim > 0),
         softmax=partial(_softmax, bundle, prefix) if _SOFTMAX_BIAS in bundle.entries else None,
     )
 

@@ -13,7 +13,7 @@ from elmore.config import tensor_shapes
 from elmore.errors import FormatError, error_context
 from elmore.files.atomic_files import atomic_write
 from elmore.formats.arrays import Floats, StoredArray, check_finite
-from elmore.formats.checkpoint import Checkpoint
+from elmore.formats.checkpoint import Checkpoint, check_boundaries
 from elmore.formats.storage.container import explain_read_errors
 from elmore.formats.storage.hdf5_arrays import list_arrays
 from elmore.text.vocabulary import Vocabulary
@@ -52,9 +52,7 @@ def with_token_embeddings(checkpoint: Checkpoint, embeddings: Floats, vocabulary
         raise FormatError(
             f"there are {rows} token embeddings for {len(vocabulary)} words; give the vocabulary they were made from"
         )
-    for word in (config.bos_token, config.eos_token):
-        if word not in vocabulary:
-            raise FormatError(f"the vocabulary lacks {word}, which opens or ends every sentence")
+    check_boundaries(vocabulary, config)
     config = replace(config, characters=None, vocab_size=rows, word_embedding_dim=size, token_projection=False)
     tensors: dict[str, StoredArray] = {"words.table": embeddings}
     tensors |= {name: checkpoint.tensors[name] for name in tensor_shapes(config) if name not in tensors}

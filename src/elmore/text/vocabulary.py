@@ -26,6 +26,20 @@ def log_uniform_probabilities(words: int) -> NDArray[np.float64]:
     return probabilities
 
 
+def decode_lines(content: bytes, *, strip_mark: bool = False) -> list[str]:
+    r"""The lines of a word list in UTF-8; only a line feed ends a line. InputError if the content is not UTF-8.
+
+    >>> decode_lines("the\nna\u00efve\r\n".encode())
+    ['the', 'na\u00efve\r']
+    """
+    mark = len(codecs.BOM_UTF8) if strip_mark and content.startswith(codecs.BOM_UTF8) else 0
+    try:
+        text = content[mark:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {mark + error.start}; save the file as UTF-8") from None
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 class Vocabulary:
     """Words and their numbers.
 
@@ -60,16 +74,11 @@ class Vocabulary:
         return found
 
     @classmethod
-    def parse(cls, text: str) -> "Vocabulary":
-        """Read the published layout: a word a line, blanks around it stripped, `!!!MAXTERMID` lines skipped."""
-        lines = text.split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        return cls(word for word in map(str.strip, lines) if word != "!!!MAXTERMID")
-
-    @classmethod
     def decode(cls, content: bytes) -> "Vocabulary":
-        """Read the bytes of a file of the published layout: UTF-8, gzipped or not; a byte order mark is dropped."""
+        """Decode a file of the published layout: one word per line, in UTF-8, gzipped or not.
+
+        A byte order mark, spaces around words and `!!!MAXTERMID` lines are dropped.
+        """
         if content.startswith(b"\x1f\x8b"):
             try:
                 content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_MAX_BYTES + 1)
@@ -77,11 +86,8 @@ class Vocabulary:
                 raise InputError(f"damaged ({error}); fetch it again") from None
         if len(content) > _MAX_BYTES:
             raise InputError("larger than any vocabulary")
-        mark = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
-        try:
-            return cls.parse(content[mark:].decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise InputError(f"not UTF-8 at byte {mark + error.start}; save the vocabulary as UTF-8") from None
+        lines = decode_lines(content, strip_mark=True)
+        return cls(word for word in map(str.strip, lines) if word != "!!!MAXTERMID")
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
