@@ -63,14 +63,14 @@ def test_convert_to_hdf5_names_what_it_omits(elmore, fixtures: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("model", "unsaid"),
     [
-        ("elmoformanylangs/elmo_word_char", "an alphabet of code points, word vectors beside characters"),
+        ("elmoformanylangs/elmo_word_char", "an alphabet of code points, both words and characters as input"),
         ("variants/unidirectional", "a single direction"),
     ],
 )
 def test_convert_to_hdf5_rejects_inexpressible_models(elmore, fixtures: Path, tmp_path: Path, model, unsaid) -> None:
     ended = elmore("convert", fixtures / model, "-o", tmp_path / "out", "--format", "hdf5")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
-    assert "options.json and weights.hdf5 cannot say" in ended.err
+    assert "options.json and weights.hdf5 cannot describe" in ended.err
     assert unsaid in ended.err
     assert not (tmp_path / "out").exists()
 

@@ -32,7 +32,7 @@ def test_a_counted_vocabulary_survives_its_file():
     types = ["<S>", "</S>", "\u00a0", "10\u00a0000", "x\u2028", "!!!MAXTERMID", "a"]
     vocabulary = most_frequent(types, np.full(len(types), 1), size=99)
     assert vocabulary.words == ("<S>", "</S>", "<UNK>", "10\u00a0000", "a")
-    assert Vocabulary.parse("\n".join(vocabulary.words) + "\n") == vocabulary
+    assert Vocabulary.decode("".join(f"{word}\n" for word in vocabulary.words).encode()) == vocabulary
 
 
 def test_a_file_is_taken_as_it_is(vocab):

@@ -233,11 +233,11 @@ WRONG = {
     ),
     "another state": (
         change_tensors("state.safetensors", lambda t: t | {"h": np.zeros((2, 2, 5), np.float32)}),
-        r"state\.safetensors: h has shape \(2, 2, 5\); \(2, 2, 4\) is needed",
+        r"state\.safetensors: h has shape \(2, 2, 5\); the configuration requires \(2, 2, 4\)",
     ),
     "half a state": (
         change_tensors("state.safetensors", lambda t: {"h": t["h"]}),
-        r"state\.safetensors: holds h where h and c should be",
+        r"state\.safetensors: arrays are missing: c",
     ),
     "no state, and yet warm": (remove("state.safetensors"), r"state\.safetensors is missing, and card\.json says that"),
     "no characters": (remove("characters.json"), r"characters\.json is missing; there are"),

@@ -186,7 +186,7 @@ def change(path: Path, **changes: Any) -> None:
     ("changes", "reason"),
     [
         ({"char_embed": None}, "char_embed is missing"),
-        ({"CNN__b_cnn_1": as_array([1, 2, 3])}, r"CNN/b_cnn_1 has shape \(3,\); options.json.*needs \(2,\)"),
+        ({"CNN__b_cnn_1": as_array([1, 2, 3])}, r"CNN/b_cnn_1 has shape \(3,\); options.json.*requires \(2,\)"),
         ({"CNN__b_cnn_1": np.array([1, 2])}, "lm/CNN/b_cnn_1 holds int64; float32 is needed"),
         ({"CNN__b_cnn_1": as_array([np.nan, 2])}, "CNN/b_cnn_1 contains nan or infinity"),
     ],

@@ -81,7 +81,7 @@ words = st.text(st.characters(exclude_characters="\n\r", codec="utf-8"), min_siz
 @patiently
 @given(st.lists(words))
 def test_what_is_written_line_by_line_is_read_back(some: list[str]) -> None:
-    assert list(Vocabulary.parse("".join(f"{word}\n" for word in some)).words) == some
+    assert list(Vocabulary.decode("".join(f"{word}\n" for word in some).encode()).words) == some
 
 
 def test_a_file_is_read_as_utf8(tmp_path: Path) -> None:
