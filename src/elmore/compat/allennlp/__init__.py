@@ -24,10 +24,9 @@ from elmore.errors import requires_torch
 if TYPE_CHECKING:
     from elmore.compat.allennlp.bilm import ElmoBiLm as _ElmoBiLm  # noqa: F401 (private, but imported by users)
     from elmore.compat.allennlp.bilm import ElmoCharacterEncoder as _ElmoCharacterEncoder  # noqa: F401
-    from elmore.compat.allennlp.character_ids import batch_to_ids
+    from elmore.compat.allennlp.character_ids import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE, batch_to_ids
     from elmore.compat.allennlp.elmo import Elmo, ElmoTokenEmbedder, ScalarMix
     from elmore.compat.allennlp.embedder import ElmoEmbedder
-    from elmore.compat.allennlp.model_files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 
 __all__ = [
     "DEFAULT_OPTIONS_FILE",
@@ -41,8 +40,8 @@ __all__ = [
 
 # Loaded on first use, because only some of them need torch: the file of each name, and its name there.
 _HOMES = {
-    "DEFAULT_OPTIONS_FILE": ("model_files", "DEFAULT_OPTIONS_FILE"),
-    "DEFAULT_WEIGHT_FILE": ("model_files", "DEFAULT_WEIGHT_FILE"),
+    "DEFAULT_OPTIONS_FILE": ("character_ids", "DEFAULT_OPTIONS_FILE"),
+    "DEFAULT_WEIGHT_FILE": ("character_ids", "DEFAULT_WEIGHT_FILE"),
     "Elmo": ("elmo", "Elmo"),
     "ElmoEmbedder": ("embedder", "ElmoEmbedder"),
     "ElmoTokenEmbedder": ("elmo", "ElmoTokenEmbedder"),

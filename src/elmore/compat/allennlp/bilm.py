@@ -21,8 +21,8 @@ from elmore.compat.allennlp.character_ids import (
     distinct_words,
     index_word_ids,
     index_words,
+    load_character_model,
 )
-from elmore.compat.allennlp.model_files import load_character_model
 from elmore.compat.allennlp.state_dict import rename_bilm, rename_word_encoder
 from elmore.config import ModelConfig
 from elmore.engine.rows import PackedRows

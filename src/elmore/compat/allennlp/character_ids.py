@@ -1,21 +1,30 @@
-"""Character ids as AllenNLP numbers them: an id of Elmore plus one, so that zeros mark positions without a word.
+"""Models that read characters, and character ids as AllenNLP numbers them.
+
+An id of AllenNLP is an id of Elmore plus one, so that zeros mark positions without a word.
 
 B sentences, n positions for words, K words of all sentences, W distinct words, M characters of a word.
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.errors import InputError, requires_torch
+from elmore.model import Model, load
+from elmore.sources import PUBLISHED
 from elmore.text.word_ids import ByteAlphabet
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Ids = NDArray[np.int64]
+
+# AllenNLP's default is the published original model.
+DEFAULT_WEIGHT_FILE = PUBLISHED["original"]
+DEFAULT_OPTIONS_FILE = DEFAULT_WEIGHT_FILE.replace("_weights.hdf5", "_options.json")
 
 WIDTH = 50  # characters of a word; AllenNLP supports no other width
 LARGEST_ID = 261
@@ -55,6 +64,25 @@ def tokenized(batch: Iterable[Sequence[str]]) -> list[list[str]]:
                 raise InputError(f"sentence {number}, word {position} is {type(word).__name__}; it must be a string")
         sentences.append(words)
     return sentences
+
+
+class CharacterModel(NamedTuple):
+    """A model that reads characters, and the characters of the two boundary words."""
+
+    model: Model
+    boundaries: Ids  # (2, M)
+
+
+def load_character_model(options_file: str | Path | None, weight_file: str | Path | None) -> CharacterModel:
+    """Load the model in the two files; InputError if a file is missing or the model reads whole words."""
+    # `load` without files would return the shipped model.
+    if options_file is None or weight_file is None:
+        raise InputError("give both options_file and weight_file, as paths or URLs")
+    model = load(options_file=options_file, weight_file=weight_file)
+    alphabet = model.word_indexer.alphabet
+    if alphabet is None:
+        raise InputError(f"{weight_file} is a model that reads whole words; open it with elmore.Embedder")
+    return CharacterModel(model, alphabet.index([model.config.bos_token, model.config.eos_token]))
 
 
 class IndexedWords(NamedTuple):

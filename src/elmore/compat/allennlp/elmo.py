@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from elmore.compat.allennlp.bilm import ElmoBiLm
-from elmore.compat.allennlp.model_files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
+from elmore.compat.allennlp.character_ids import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 from elmore.errors import InputError
 from elmore.nn.mix import normalize_masked_batch
 

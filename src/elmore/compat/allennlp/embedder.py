@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.compat.allennlp.character_ids import NO_CHARACTER, index_words, tokenized
-from elmore.compat.allennlp.model_files import (
+from elmore.compat.allennlp.character_ids import (
     DEFAULT_OPTIONS_FILE,
     DEFAULT_WEIGHT_FILE,
+    NO_CHARACTER,
     CharacterModel,
+    index_words,
     load_character_model,
+    tokenized,
 )
-from elmore.config import ModelConfig
 from elmore.display import join_names
+from elmore.embedding.stream import CarriedState, count_words
 from elmore.engine import open_engine
 from elmore.engine.engine import EngineLayers
 from elmore.engine.open_engine import resolve_device
-from elmore.engine.rows import PackedRows
 from elmore.engine.state import State
 from elmore.engine.word_store import NumberedWords, WordStore
 from elmore.errors import InputError, requires_torch
@@ -99,7 +100,7 @@ class ElmoEmbedder:
             import torch  # noqa: F401  # checked before the state changes
         sentences = tokenized(batch)
         layers = self.elmo_bilm.run_words(sentences)
-        lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        lengths = count_words(sentences)
         vectors, mask = _padded(layers.stack(range(len(layers))), lengths)
         return vectors.transpose(0, 1), mask
 
@@ -148,7 +149,7 @@ class StatefulBiLm:
     def __init__(self, options_file: str | Path | None, weight_file: str | Path | None, *, device: str = "cpu") -> None:
         self._load = partial(load_character_model, options_file, weight_file)
         self._open(self._load(), device)
-        self._elmo_lstm = CarriedState(self.config)
+        self._elmo_lstm = CarriedState(State.zeros(self.config, rows=0))
 
     def _open(self, loaded: CharacterModel, device: object) -> None:
         engine = open_engine(loaded.model.checkpoint, device=device)
@@ -234,52 +235,13 @@ class StatefulBiLm:
 
     def run_words(self, sentences: Sequence[Sequence[str]]) -> EngineLayers:
         """The layers of a batch of tokenized sentences."""
-        lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        lengths = count_words(sentences)
         return self._run(self._store.number(list(chain.from_iterable(sentences))), lengths)
 
     def _run(self, words: NumberedWords, lengths: NDArray[np.int64], *, boundaries: bool = False) -> EngineLayers:
         if not len(lengths):
             raise InputError("the batch contains no sentence")
-        rows = PackedRows.one_per_row(words.numbers, lengths, boundaries=words.boundaries)
-        row_of = rows.packing.rows
-        before = self._elmo_lstm.start(len(lengths)).select(np.argsort(row_of))
-        layers, after = self._engine.run(words.table, rows, before, boundaries=boundaries)
-        self._elmo_lstm.update(after.select(row_of))
-        return layers
-
-
-class CarriedState:
-    """The state of each row of a batch, from call to call.
-
-    Row r of a call starts where row r of the previous call ended. Rows that a smaller batch does not use keep their
-    state; additional rows of a larger batch start from zeros. With `stateful = False` each call starts from zeros.
-    """
-
-    def __init__(self, config: ModelConfig) -> None:
-        self.stateful = True
-        self._zeros = State.zeros(config, rows=0)
-        self._states: State | None = None
-
-    def start(self, rows: int) -> State:
-        """The state of the first rows."""
-        carried = self._states if self.stateful else None
-        return (self._zeros if carried is None else carried).first(rows)
-
-    def update(self, after: State) -> None:
-        """Store the state of the first rows."""
-        if self.stateful:
-            self._states = after if self._states is None else self._states.updated(after)
-
-    def reset_states(self, mask: Any = None) -> None:
-        """Reset all rows, or those where a boolean mask (rows,) is true."""
-        if mask is None or self._states is None:
-            self._states = None
-            return
-        reset = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask).astype(bool)
-        if reset.shape != (self._states.rows,):
-            raise InputError(f"the mask has shape {reset.shape}; {self._states.rows} rows have a state")
-        unchanged = ~reset[:, None]
-        self._states = State(self._states.h * unchanged, self._states.c * unchanged)
+        return self._elmo_lstm.run(self._engine, words, lengths, boundaries=boundaries)
 
 
 def _padded(packed: Any, lengths: NDArray[np.int64], width: int | None = None) -> tuple["Tensor", "Tensor"]:
