@@ -53,9 +53,9 @@ def elmo() -> list[Callable[[], object]]:
 
 def scoring() -> list[Callable[[], object]]:
     from elmore import perplexity, substitutes, surprisal
-    from elmore.scoring.predictor import Predictor
+    from elmore.scoring.scorer import LanguageModelScorer
 
-    model = Predictor.from_pretrained("elmore-en", device="cpu")
+    model = LanguageModelScorer.from_pretrained("elmore-en", device="cpu")
     return [
         lambda: perplexity(TEXTS, model=model).mean,
         lambda: [scores.both.tolist() for scores in surprisal(TEXTS, model=model)],

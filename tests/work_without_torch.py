@@ -138,9 +138,9 @@ def embed_file_and_open_vectors() -> Any:
 @step
 def scoring() -> Any:
     from elmore import perplexity, substitutes, surprisal
-    from elmore.scoring import Predictor
+    from elmore.scoring import LanguageModelScorer
 
-    predictor = Predictor.from_pretrained()
+    predictor = LanguageModelScorer.from_pretrained()
     return (
         perplexity(TEXT, model=predictor),
         perplexity(TEXT, model=predictor, state="fixed"),

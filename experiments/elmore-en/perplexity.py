@@ -19,7 +19,7 @@ from elmore.defaults import DEFAULT_PASSAGE, DEFAULT_PERPLEXITY_BATCH_SIZE
 from elmore.engine.open_engine import AUTO
 from elmore.model import load
 from elmore.scoring import perplexity
-from elmore.scoring.predictor import Predictor
+from elmore.scoring.scorer import LanguageModelScorer
 from elmore.text.sentence_reader import read_sentences
 
 RESULTS = Path(__file__).parent / "results"
@@ -53,11 +53,11 @@ def main() -> None:
 class Scorer:
     """A model that is asked for one text after another."""
 
-    predictor: Predictor
+    predictor: LanguageModelScorer
 
     @classmethod
     def of(cls, model: str, *, device: str) -> "Scorer":
-        return cls(Predictor(load(model), device=device))
+        return cls(LanguageModelScorer(load(model), device=device))
 
     def score(self, text: Path, *, state: Literal["carry", "fixed"]) -> dict[str, Any]:
         found = perplexity(self._sentences(text), model=self.predictor, state=state)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from elmore import load
 from elmore.files.text_files import read_lines
 from elmore.scoring.perplexity import perplexity
-from elmore.scoring.predictor import Predictor
+from elmore.scoring.scorer import LanguageModelScorer
 from elmore.text.splitting import split_sentences
 from elmore.text.style import TokenizerConfig
 from elmore.text.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=400)
     arguments = parser.parse_args()
     model = load(arguments.model)
-    predictor = Predictor(model)
+    predictor = LanguageModelScorer(model)
     found = json.loads(RESULTS.read_text())["texts"] if RESULTS.exists() else {}
     for path in sorted(arguments.texts.glob("own-*.txt.xz")):
         name = path.name.removesuffix(".txt.xz")
@@ -74,7 +74,7 @@ def cuts(path: Path, style: TokenizerConfig) -> Iterator[Cut]:
             )
 
 
-def compare(text: list[Cut], predictor: Predictor, *, most: int) -> dict[str, Any]:
+def compare(text: list[Cut], predictor: LanguageModelScorer, *, most: int) -> dict[str, Any]:
     changed = [cut for cut in text if cut.old != cut.new]
     scored = changed[:most]
     bits = {
@@ -82,8 +82,8 @@ def compare(text: list[Cut], predictor: Predictor, *, most: int) -> dict[str, An
         "version_2": bits_of([words for cut in scored for words in cut.new], predictor),
     }
     unknown = {
-        "version_1": sum(not predictor.softmax.knows(word) for cut in text for words in cut.old for word in words),
-        "version_2": sum(not predictor.softmax.knows(word) for cut in text for words in cut.new for word in words),
+        "version_1": sum(not predictor.softmax.has_class(word) for cut in text for words in cut.old for word in words),
+        "version_2": sum(not predictor.softmax.has_class(word) for cut in text for words in cut.new for word in words),
     }
     return {
         "characters": sum(len(cut.text) for cut in text),
@@ -101,7 +101,7 @@ def compare(text: list[Cut], predictor: Predictor, *, most: int) -> dict[str, An
     }
 
 
-def bits_of(sentences: Sentences, predictor: Predictor) -> float:
+def bits_of(sentences: Sentences, predictor: LanguageModelScorer) -> float:
     if not sentences:
         return 0.0
     told = perplexity(sentences, model=predictor, state="fixed")

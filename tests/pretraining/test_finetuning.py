@@ -16,7 +16,7 @@ from elmore.formats import Checkpoint, ModelCard
 from elmore.model import save
 from elmore.pretraining.events import Finished
 from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, with_word_table
-from elmore.scoring.softmax import Softmax
+from elmore.scoring.scorer import Softmax
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.events import Evaluated, Progressed
 from small_runs import assert_same_weights, losses, of_kind, small_corpus, small_recipe, small_run
@@ -160,7 +160,7 @@ def test_a_model_of_code_points_keeps_its_alphabet_and_its_marks(domain, tmp_pat
     assert (model.config, model.checkpoint.character_vocabulary) == (config, table)
     assert model.vocabulary.words[:3] == ("<bos>", "<eos>", "<oov>")
 
-    assert Softmax.of(model, open_engine(model.checkpoint, device="cpu")).class_of("never-seen") == 2
+    assert Softmax.of(model, open_engine(model.checkpoint, device="cpu")).class_id("never-seen") == 2
 
 
 def test_the_result_can_be_written_in_every_format(domain, trained, tmp_path):

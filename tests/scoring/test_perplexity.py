@@ -16,7 +16,7 @@ from elmore.config import Direction
 from elmore.engine.state import State
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
-from elmore.scoring import Predictor, perplexity
+from elmore.scoring import LanguageModelScorer, perplexity
 from elmore.text.vocabulary import Vocabulary
 from fixture_variants import VARIANTS
 from one_way import DIRECTIONS, one_way
@@ -57,7 +57,7 @@ class TestFixturesOfBilmTf:
             starts.append(time)
             heapreplace(free, (time + len(words) + 1, row))
         end = free[0][0]
-        found = Predictor(checkpoint).read_carrying_state(text, rows=2, passage=1)
+        found = LanguageModelScorer(checkpoint).score_carrying_state(text, rows=2, passage=1)
         counted = [scores[:, : max(end - start, 0)] for (_, scores), start in zip(found, starts, strict=True)]
         loss = -np.concatenate(counted, axis=1).mean()
         assert math.exp(loss) == pytest.approx(expected["batch_size_2"], rel=1e-6)
@@ -76,14 +76,10 @@ class TestFixturesOfBilmTf:
 
 @pytest.mark.parametrize("state", ["carry", "fixed"])
 def test_perplexity_is_the_exponential_of_mean_loss(toy: Model, state) -> None:
-    predictor = Predictor(toy)
-    read = (
-        predictor.read_from_fixed_state(TEXT)
-        if state == "fixed"
-        else predictor.read_carrying_state(TEXT, rows=2, passage=2)
-    )
+    scorer = LanguageModelScorer(toy)
+    read = scorer.score(TEXT) if state == "fixed" else scorer.score_carrying_state(TEXT, rows=2, passage=2)
     scores = np.concatenate([scores for _, scores in read], axis=1).astype(np.float64)
-    found = perplexity(TEXT, model=predictor, state=state, batch_size=2, passage=2)
+    found = perplexity(TEXT, model=scorer, state=state, batch_size=2, passage=2)
     assert found[:3] == (20, 3, 0)
     assert [found.forward, found.backward] == pytest.approx(np.exp(-scores.mean(axis=1)).tolist())
     assert found.mean == pytest.approx(math.sqrt(found.forward * (found.backward or 0)))
@@ -117,7 +113,7 @@ def test_perplexity_with_enough_rows_equals_fixed_state(toy: Model) -> None:
 
 
 def test_first_words_counts_first_predictions_of_each_direction(toy: Model) -> None:
-    scores = [scores for _, scores in Predictor(toy).read_from_fixed_state(TEXT)]
+    scores = [scores for _, scores in LanguageModelScorer(toy).score(TEXT)]
     expected = np.concatenate([found[:, :2] for found in scores], axis=1)
     found = perplexity(TEXT, model=toy, state="fixed", first_words=2)
     assert found.tokens == 6  # "bow" and its end count too
@@ -207,25 +203,25 @@ def test_perplexity_splits_texts_and_tokenizes_strings(toy: Model) -> None:
 
 def test_perplexity_loads_a_named_model_or_the_default(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("elmore.scoring.predictor.load", lambda name: asked.append(name) or toy)
+    monkeypatch.setattr("elmore.scoring.scorer.load", lambda name: asked.append(name) or toy)
     expected = perplexity(TEXT, model=toy)
     assert [perplexity(TEXT), perplexity(TEXT, model="small")] == [expected] * 2
     assert asked == [None, "small"]
 
 
-def test_perplexity_warns_once_for_each_predictor(toy: Model) -> None:
-    predictor, untokenised = Predictor(toy), [["the", "cat,", "the", "mat,", "a", "bow", "and", "arrow", "."]]
+def test_perplexity_warns_once_for_each_scorer(toy: Model) -> None:
+    scorer, untokenised = LanguageModelScorer(toy), [["the", "cat,", "the", "mat,", "a", "bow", "and", "arrow", "."]]
     with pytest.warns(InputWarning, match="the input looks untokenized"):
-        perplexity(untokenised, model=predictor)
+        perplexity(untokenised, model=scorer)
     with warnings.catch_warnings(record=True) as told:
-        perplexity(untokenised, model=predictor)
+        perplexity(untokenised, model=scorer)
     assert not any("untokenized" in str(warning.message) for warning in told)
 
 
 @much_unknown
 def test_perplexity_converts_tokens_but_not_strings(toy: Model) -> None:
     given = [["the", "cat", "did", "n't", "sit", "."], "the cat sat , don't ``you'' know ."]
-    expected = [["the", "cat", "didn", "'t", "sit", "."], Predictor(toy).tokenizer.tokenize(given[1]).words]
+    expected = [["the", "cat", "didn", "'t", "sit", "."], LanguageModelScorer(toy).tokenizer.tokenize(given[1]).words]
     for style in ("penn", "nltk", "plain", "ud"):
         assert perplexity(given, model=toy, token_style=style) == perplexity(expected, model=toy)
     with pytest.raises(InputError, match="token_style is 'spacy'; it must be one of moses, penn, nltk, plain, ud"):

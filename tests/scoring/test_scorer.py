@@ -24,7 +24,7 @@ from elmore.nn.bilm import BiLM, StateTensors
 from elmore.nn.language_model import LanguageModel
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.scoring.predictor import Predictor
+from elmore.scoring.scorer import LanguageModelScorer
 from elmore.text.vocabulary import Vocabulary
 from one_way import DIRECTIONS, one_way
 from random_softmax import with_softmax
@@ -106,20 +106,20 @@ def twins(drawn: ReferenceModel, seed: int) -> tuple[Model, PlainReader, RowStat
 
 @patiently
 @given(models, batches, seeds)
-def test_read_from_fixed_state_equals_reference(drawn: ReferenceModel, texts: list[list[str]], seed: int) -> None:
+def test_score_equals_reference(drawn: ReferenceModel, texts: list[list[str]], seed: int) -> None:
     model, reader, start = twins(drawn, seed)
-    for words, (own_words, found) in zip(texts, Predictor(model).read_from_fixed_state(texts), strict=True):
+    for words, (own_words, found) in zip(texts, LanguageModelScorer(model).score(texts), strict=True):
         assert own_words == words
         assert_close(found, reader.sentence(words, start)[0])
 
 
 @patiently
 @given(models, batches, seeds, st.integers(1, 4))
-def test_read_carrying_state_of_single_sentences_equals_bilm_tf(
+def test_score_carrying_state_of_single_sentences_equals_bilm_tf(
     drawn: ReferenceModel, texts: list[list[str]], seed: int, rows: int
 ) -> None:
     model, reader, _ = twins(drawn, seed)
-    found = list(Predictor(model).read_carrying_state(texts, rows=rows, passage=1))
+    found = list(LanguageModelScorer(model).score_carrying_state(texts, rows=rows, passage=1))
     assert [words for words, _ in found] == texts
     for (_, own), expected in zip(found, reader.rows(texts, rows), strict=True):
         assert_close(own, expected)
@@ -127,11 +127,11 @@ def test_read_carrying_state_of_single_sentences_equals_bilm_tf(
 
 @patiently
 @given(models, batches, seeds)
-def test_read_carrying_state_reads_passages_backward_from_their_end(
+def test_score_carrying_state_reads_passages_backward_from_their_end(
     drawn: ReferenceModel, texts: list[list[str]], seed: int
 ) -> None:
     model, reader, _ = twins(drawn, seed)
-    found = list(Predictor(model).read_carrying_state(texts, rows=2, passage=len(texts)))
+    found = list(LanguageModelScorer(model).score_carrying_state(texts, rows=2, passage=len(texts)))
     in_order, from_the_end = reader.rows(texts, 1), reader.rows(texts[::-1], 1)[::-1]
     for (words, own), before, after in zip(found, in_order, from_the_end, strict=True):
         assert_close(own, np.stack([before[0], *after[1:]]), reason=str(words))
@@ -145,8 +145,13 @@ def test_scores_of_one_direction_equal_those_of_both(
 ) -> None:
     both = twins(drawn, seed)[0]
     alone = one_way(both, direction)
-    for read in (Predictor.read_from_fixed_state, partial(Predictor.read_carrying_state, rows=rows, passage=passage)):
-        for (_, found), (_, expected) in zip(read(Predictor(alone), texts), read(Predictor(both), texts), strict=True):
+    for read in (
+        LanguageModelScorer.score,
+        partial(LanguageModelScorer.score_carrying_state, rows=rows, passage=passage),
+    ):
+        for (_, found), (_, expected) in zip(
+            read(LanguageModelScorer(alone), texts), read(LanguageModelScorer(both), texts), strict=True
+        ):
             assert_close(found, expected[[DIRECTIONS.index(direction)]])
 
 
@@ -155,10 +160,10 @@ def test_scores_do_not_depend_on_the_size_of_chunks(
     toy: Model, monkeypatch: pytest.MonkeyPatch, rows: int, passage: int
 ) -> None:
     text = [TEXT[number % 5] for number in range(23)]
-    expected = [found for _, found in Predictor(toy).read_carrying_state(text, rows=rows, passage=passage)]
+    expected = [found for _, found in LanguageModelScorer(toy).score_carrying_state(text, rows=rows, passage=passage)]
     for steps in (1, 7, 10_000):
         monkeypatch.setattr("elmore.scoring.rows.CHUNK_STEPS", steps)
-        again = [found for _, found in Predictor(toy).read_carrying_state(text, rows=rows, passage=passage)]
+        again = [found for _, found in LanguageModelScorer(toy).score_carrying_state(text, rows=rows, passage=passage)]
         for own, other in zip(expected, again, strict=True):
             assert_close(own, other)
 
@@ -188,49 +193,45 @@ def test_scores_of_one_passage_equal_the_training_loss(toy: Model) -> None:
             torch.from_numpy(window.targets),
             StateTensors.zeros(toy.config),
         )
-    found = Predictor(toy).read_carrying_state(text, rows=1, passage=len(text))
+    found = LanguageModelScorer(toy).score_carrying_state(text, rows=1, passage=len(text))
     own = -np.concatenate([scores for _, scores in found], axis=1).mean(axis=1)
     np.testing.assert_allclose(own, losses.numpy(), rtol=1e-5)
 
 
 def test_sentence_has_the_same_scores_in_any_order_and_batch(toy: Model) -> None:
-    predictor = Predictor(toy)
-    alone = [next(predictor.read_from_fixed_state([words])).log_probabilities for words in TEXT]
+    scorer = LanguageModelScorer(toy)
+    alone = [next(scorer.score([words])).log_probabilities for words in TEXT]
     for order in (range(5), range(4, -1, -1), [3, 1, 4, 0, 2] * 50):
-        for number, (words, found) in zip(order, predictor.read_from_fixed_state(TEXT[n] for n in order), strict=True):
+        for number, (words, found) in zip(order, scorer.score(TEXT[n] for n in order), strict=True):
             assert words == TEXT[number]
             assert_close(found, alone[number])
 
 
 def test_carried_rows_start_from_zeros_for_any_start_state(toy: Model) -> None:
     started = toy.with_start(State(toy.start.h + 0.5, toy.start.c + 0.5), "a test")
-    cold, warm = (next(Predictor(model).read_from_fixed_state(TEXT)) for model in (toy, started))
-    carried = next(Predictor(started).read_carrying_state(TEXT, rows=8, passage=1))
+    cold, warm = (next(LanguageModelScorer(model).score(TEXT)) for model in (toy, started))
+    carried = next(LanguageModelScorer(started).score_carrying_state(TEXT, rows=8, passage=1))
     assert_close(carried.log_probabilities, cold.log_probabilities)
     assert np.abs(warm.log_probabilities - cold.log_probabilities).max() > 1e-2
 
 
 @pytest.mark.parametrize("state", ["fixed", "carry"])
-def test_predictor_reads_an_endless_stream_on_demand(toy: Model, state: str) -> None:
-    predictor = Predictor(toy)
+def test_scorer_reads_an_endless_stream_on_demand(toy: Model, state: str) -> None:
+    scorer = LanguageModelScorer(toy)
     endless: Iterator[list[str]] = repeat(["the", "cat"])
-    read = (
-        predictor.read_from_fixed_state(endless)
-        if state == "fixed"
-        else predictor.read_carrying_state(endless, rows=4, passage=3)
-    )
+    read = scorer.score(endless) if state == "fixed" else scorer.score_carrying_state(endless, rows=4, passage=3)
     assert len(list(islice(read, 3000))) == 3000
 
 
-def test_predictor_without_sentences_returns_nothing(toy: Model) -> None:
-    assert list(Predictor(toy).read_from_fixed_state([])) == []
-    assert list(Predictor(toy).read_carrying_state([], rows=3, passage=2)) == []
+def test_scorer_without_sentences_returns_nothing(toy: Model) -> None:
+    assert list(LanguageModelScorer(toy).score([])) == []
+    assert list(LanguageModelScorer(toy).score_carrying_state([], rows=3, passage=2)) == []
 
 
 @pytest.mark.parametrize("sentence", [["the", 3], b"the", None])
-def test_words_of_names_a_wrong_sentence(toy: Model, sentence: Any) -> None:
+def test_tokenize_sentences_names_a_wrong_sentence(toy: Model, sentence: Any) -> None:
     with pytest.raises(InputError, match="sentence 1"):
-        list(Predictor(toy).words_of([["the"], sentence]))
+        list(LanguageModelScorer(toy).tokenize_sentences([["the"], sentence]))
 
 
 @pytest.mark.parametrize(
@@ -250,61 +251,59 @@ def test_scoring_rejects_what_is_no_model(wrong: Any) -> None:
         lambda: substitutes("A [cat].", model=wrong),
     ]
     for call in calls:
-        with pytest.raises(InputError, match="give a name, a path, a Model or a Predictor"):
+        with pytest.raises(InputError, match="give a name, a path, a Model or a LanguageModelScorer"):
             call()
 
 
 def test_scoring_rejects_an_embedder_as_model(tiny: Embedder) -> None:
-    with pytest.raises(InputError, match="give a name, a path, a Model or a Predictor"):
+    with pytest.raises(InputError, match="give a name, a path, a Model or a LanguageModelScorer"):
         perplexity("A cat.", model=tiny)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("option", "value"), [("device", "cpu"), ("device", "auto"), ("compute", "float32")])
-def test_scoring_accepts_the_engine_options_of_a_predictor(toy: Model, option: str, value: Any) -> None:
-    predictor = Predictor(toy)
-    assert perplexity(TEXT, model=predictor, **{option: value}) == perplexity(TEXT, model=toy)
+def test_scoring_accepts_the_engine_options_of_a_scorer(toy: Model, option: str, value: Any) -> None:
+    scorer = LanguageModelScorer(toy)
+    assert perplexity(TEXT, model=scorer, **{option: value}) == perplexity(TEXT, model=toy)
 
 
-def test_scoring_rejects_other_engine_options_than_the_predictors(toy: Model) -> None:
-    predictor = Predictor(toy)
+def test_scoring_rejects_other_engine_options_than_the_scorers(toy: Model) -> None:
+    scorer = LanguageModelScorer(toy)
     with pytest.raises(InputError, match="compute is 'bfloat16', and this model was opened with 'float32'"):
-        perplexity(TEXT, model=predictor, compute="bfloat16")
+        perplexity(TEXT, model=scorer, compute="bfloat16")
     with pytest.raises(InputError, match="device"):
-        substitutes("the [cat]", model=predictor, device="tpu")
+        substitutes("the [cat]", model=scorer, device="tpu")
 
 
 def test_word_is_read_by_its_characters_and_predicted_as_unknown(toy: Model) -> None:
-    scores = [
-        found for _, found in Predictor(toy).read_from_fixed_state([["dog", "sat"], ["pig", "sat"], ["<UNK>", "sat"]])
-    ]
+    scores = [found for _, found in LanguageModelScorer(toy).score([["dog", "sat"], ["pig", "sat"], ["<UNK>", "sat"]])]
     # As targets all three are <UNK>. As inputs they have their characters, so the scores of the next word differ.
     assert_close(scores[0][0, 0], scores[1][0, 0])
     assert_close(scores[0][0, 0], scores[2][0, 0])
     assert abs(scores[0][0, 1] - scores[1][0, 1]) > 1e-3
 
 
-def test_words_of_gives_useful_advice_about_wrapped_lines(toy: Model) -> None:
+def test_tokenize_sentences_gives_useful_advice_about_wrapped_lines(toy: Model) -> None:
     lines = ["so did all of their friends from there, who were on the way to the"] * 5
     with pytest.warns(
         InputWarning, match="look hard-wrapped.*; if this is wrong, write each paragraph on one line, wi"
     ):
-        assert len(list(Predictor(toy).words_of("\n".join(lines)))) == 1
-    assert len(list(Predictor(toy).words_of("\n\n".join(lines)))) == 5
+        assert len(list(LanguageModelScorer(toy).tokenize_sentences("\n".join(lines)))) == 1
+    assert len(list(LanguageModelScorer(toy).tokenize_sentences("\n\n".join(lines)))) == 5
 
 
-def test_predictor_frees_the_weights_of_the_network(toy: Model) -> None:
-    assert Predictor(toy).model.checkpoint.tensors == {}
+def test_scorer_frees_the_weights_of_the_network(toy: Model) -> None:
+    assert LanguageModelScorer(toy).model.checkpoint.tensors == {}
 
 
-def test_threads_share_a_predictor_with_identical_bits(toy: Model) -> None:
-    predictor = Predictor(toy)
+def test_threads_share_a_scorer_with_identical_bits(toy: Model) -> None:
+    scorer = LanguageModelScorer(toy)
     texts = [[["the", "cat", f"word{number}", "sat"], ["a", "bow"] * (number % 5)] for number in range(12)]
 
     def score(number: int) -> list[Any]:
         text = texts[number % len(texts)]
-        fixed = [found for _, found in predictor.read_from_fixed_state(text)]
-        carried = [found for _, found in predictor.read_carrying_state(text, rows=2, passage=1)]
-        best = substitutes("the [cat] sat", model=predictor).both or []
+        fixed = [found for _, found in scorer.score(text)]
+        carried = [found for _, found in scorer.score_carrying_state(text, rows=2, passage=1)]
+        best = substitutes("the [cat] sat", model=scorer).both or []
         return [*fixed, *carried, np.array([probability for _, probability in best])]
 
     expected = [score(number) for number in range(len(texts))]
@@ -320,11 +319,11 @@ def test_threads_share_a_predictor_with_identical_bits(toy: Model) -> None:
 
 
 def test_threads_continue_when_one_scores_wrong_input(toy: Model) -> None:
-    predictor = Predictor(toy)
+    scorer = LanguageModelScorer(toy)
 
     def score(number: int) -> str:
         try:
-            return f"{perplexity(TEXT if number % 3 else [['the', 3]], model=predictor).mean:.6f}"
+            return f"{perplexity(TEXT if number % 3 else [['the', 3]], model=scorer).mean:.6f}"
         except InputError:
             return "error"
 

@@ -13,7 +13,7 @@ from elmore.engine import open_engine
 from elmore.engine.weights import as_float
 from elmore.errors import FormatError, InputError
 from elmore.model import Model
-from elmore.scoring.softmax import Softmax
+from elmore.scoring.scorer import Softmax
 from elmore.text.vocabulary import Vocabulary
 from random_softmax import with_softmax
 
@@ -49,8 +49,8 @@ def test_log_distribution_equals_log_probabilities_and_sums_to_one(toy: Model) -
 
 def test_unknown_words_share_a_class_and_are_not_known(toy: Model) -> None:
     softmax = softmax_of(toy)
-    assert [softmax.class_of(word) for word in ("the", "dog", "<UNK>")] == [3, 2, 2]
-    assert [softmax.knows(word) for word in ("the", "dog", "<UNK>")] == [True, False, False]
+    assert [softmax.class_id(word) for word in ("the", "dog", "<UNK>")] == [3, 2, 2]
+    assert [softmax.has_class(word) for word in ("the", "dog", "<UNK>")] == [True, False, False]
 
 
 def test_model_without_softmax_raises_error_that_lists_models(fixtures: Path) -> None:
@@ -80,7 +80,7 @@ def test_softmax_rejects_a_vocabulary_without_boundaries(toy: Model) -> None:
 def test_softmax_without_unk_names_an_unknown_word(toy: Model) -> None:
     softmax = softmax_of(with_softmax(toy, Vocabulary(["<S>", "</S>", "a"])))
     with pytest.raises(InputError, match="'dog' is not in the vocabulary"):
-        softmax.class_of("dog")
+        softmax.class_id("dog")
 
 
 def test_softmax_reads_the_classifier_of_elmoformanylangs(fixtures: Path, tmp_path: Path) -> None:
@@ -96,4 +96,4 @@ def test_softmax_reads_the_classifier_of_elmoformanylangs(fixtures: Path, tmp_pa
     hidden = torch.randn(size)
     expected = (stored["column_emb.weight"] @ hidden + stored["column_bias.weight"][:, 0]).double().log_softmax(dim=0)
     np.testing.assert_allclose(softmax.log_distribution(hidden.numpy()), expected, rtol=0, atol=2e-5)
-    assert softmax.class_of("never seen") == softmax.vocabulary.index["<oov>"]
+    assert softmax.class_id("never seen") == softmax.vocabulary.index["<oov>"]

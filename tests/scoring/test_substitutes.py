@@ -9,7 +9,7 @@ from elmore import load
 from elmore.config import Direction
 from elmore.errors import InputError, InputWarning
 from elmore.model import Model
-from elmore.scoring import Predictor, substitutes, surprisal
+from elmore.scoring import LanguageModelScorer, substitutes, surprisal
 from one_way import DIRECTIONS, one_way
 from random_softmax import with_softmax
 
@@ -108,10 +108,10 @@ def test_substitutes_of_one_direction_equal_those_of_both(toy: Model, direction:
     assert [side for side in alone if alone[side] is not None] == [direction]
 
 
-def test_predictor_reads_the_softmax_once(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor = Predictor(toy)
-    monkeypatch.setattr("elmore.scoring.softmax.Softmax.of", None)  # a second call would fail
-    assert substitutes(SENTENCE, model=predictor).forward
+def test_scorer_reads_the_softmax_once(toy: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = LanguageModelScorer(toy)
+    monkeypatch.setattr("elmore.scoring.scorer.Softmax.of", None)  # a second call would fail
+    assert substitutes(SENTENCE, model=scorer).forward
 
 
 def test_substitutes_of_trained_model_fit_their_context(fixtures: Path) -> None:

@@ -13,8 +13,8 @@ from elmore import load
 from elmore.config import Direction
 from elmore.errors import InputError
 from elmore.model import Model
-from elmore.scoring import Predictor, Surprisal, perplexity, surprisal
-from elmore.scoring.surprisal_table import TableFormat, table_format, write_table
+from elmore.scoring import LanguageModelScorer, Surprisal, perplexity, surprisal
+from elmore.scoring.surprisal import TableFormat, table_format, write_table
 from one_way import DIRECTIONS, one_way
 from random_softmax import with_softmax
 
@@ -28,9 +28,7 @@ def table(scores: Iterable[Surprisal], form: TableFormat, *, logarithms: bool = 
 
 
 def test_surprisal_has_sentence_order_in_both_directions(toy: Model) -> None:
-    for scores, (words, found) in zip(
-        surprisal(TEXT, model=toy), Predictor(toy).read_from_fixed_state(TEXT), strict=True
-    ):
+    for scores, (words, found) in zip(surprisal(TEXT, model=toy), LanguageModelScorer(toy).score(TEXT), strict=True):
         assert scores.words == words
         assert scores.backward is not None
         assert scores.both is not None

@@ -31,7 +31,7 @@ from elmore.text.style import TOKENIZERS, TokenizerConfig, TokenizerName, TokenS
 if TYPE_CHECKING:
     from elmore.model import Model
     from elmore.progress import Progress
-    from elmore.scoring.predictor import Predictor
+    from elmore.scoring.scorer import LanguageModelScorer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +70,12 @@ class ModelOptions:
         verbosity.debug(f"model: {name}, {loaded.config.num_parameters:,} parameters")
         return loaded
 
-    def load_scorer(self, verbosity: Verbosity, compute: ComputeName) -> "Predictor":
+    def load_scorer(self, verbosity: Verbosity, compute: ComputeName) -> "LanguageModelScorer":
         """Load the model with its softmax, on its device."""
-        from elmore.scoring.predictor import Predictor
+        from elmore.scoring.scorer import LanguageModelScorer
 
         device = self.chosen_device(verbosity)
-        return Predictor(self.load_to_run(verbosity), device=device, compute=compute)
+        return LanguageModelScorer(self.load_to_run(verbosity), device=device, compute=compute)
 
     def chosen_device(self, verbosity: Verbosity) -> str:
         """The device to run on, printed unless it is the CPU."""

@@ -62,8 +62,8 @@ def surprisal(
     from elmore.files.output_paths import check_output
     from elmore.files.text_files import total_bytes
     from elmore.progress import progress_bar
+    from elmore.scoring.surprisal import is_table, table_format, write_table
     from elmore.scoring.surprisal import surprisal as score
-    from elmore.scoring.surprisal_table import is_table, table_format, write_table
 
     write = partial(write_table, format=table_format(output), logarithms=log_probabilities)
     sources = text.find(texts)

@@ -60,7 +60,14 @@ class SentenceEncoder:
     """Runs sentences through an engine and takes the selected layers."""
 
     def __init__(
-        self, engine: Engine, store: WordStore, start: State, options: InferenceOptions, *, to_host: bool = True
+        self,
+        engine: Engine,
+        store: WordStore,
+        start: State,
+        options: InferenceOptions,
+        *,
+        to_host: bool = True,
+        boundaries: bool = False,
     ) -> None:
         self._engine = engine
         self._store = store
@@ -69,6 +76,7 @@ class SentenceEncoder:
         self._dtype = options.numpy_dtype
         self._carried_rows = options.carried_rows
         self._to_host = to_host  # false: vectors stay in the engine's memory
+        self._boundaries = boundaries  # true: vectors and lengths of a sentence include its two boundary words
         suited = engine.pack_size
         # Of a pack; fewer tokens after one that did not fit into memory.
         self._size = PackSize(
@@ -99,7 +107,7 @@ class SentenceEncoder:
             pack = _Pack(self._store.number(list(chain.from_iterable(words))), lengths, np.arange(len(lengths)))
             parts, fitting = self._run_pack(pack, self._size)
             self._size = PackSize(self._size.rows, min(self._size.tokens, fitting))
-            yield payloads, lengths, parts
+            yield payloads, lengths + 2 * self._boundaries, parts
             del parts  # or their vectors would be in memory while the next pack runs
 
     def _one_pack_behind(self, results: Iterator[tuple[list[T], Indices, list["_Part"]]]) -> Iterator[EncodedBatch[T]]:
@@ -136,8 +144,10 @@ class SentenceEncoder:
     def _run(self, pack: "_Pack", rows: int) -> "_Part":
         words = pack.words
         packed = PackedRows.pack(words.numbers, pack.lengths, boundaries=words.boundaries, rows=rows)
-        layers, _ = self._engine.run(words.table, packed, self._start, depth=self._selection.depth)
-        return _Part(self._fetch(self._take(layers)), pack.lengths, pack.indices)
+        layers, _ = self._engine.run(
+            words.table, packed, self._start, depth=self._selection.depth, boundaries=self._boundaries
+        )
+        return _Part(self._fetch(self._take(layers)), pack.lengths + 2 * self._boundaries, pack.indices)
 
     def _joined(self, payloads: list[T], lengths: Indices, parts: Sequence["_Part"]) -> EncodedBatch[T]:
         """The vectors of a pack, in the order of the input."""

@@ -1,10 +1,10 @@
-"""Perplexity: among how many equally probable words the model would have to guess, on average.
+"""Perplexity of a text, by the full softmax.
 
-    perplexity = exp(-mean of log p(word | what was read before it))
+    perplexity = exp(-mean of log p(word | words read before it))
 
-Every word is predicted from its left (forward) and from its right (backward), and so is the end that either direction
-comes to. A word outside the vocabulary is predicted as `<UNK>`, a class like any other, so that perplexities compare
-only between equal vocabularies; the network reads it by its own characters nonetheless.
+Each word is predicted from its left (forward) and from its right (backward), and so is the boundary at the end of each
+direction. A word outside the vocabulary is predicted as `<UNK>`, a class like any other, so perplexities are comparable
+only between equal vocabularies. As an input the network reads such a word by its characters.
 """
 
 import math
@@ -20,20 +20,20 @@ from elmore.embedding.sentences import Sentence
 from elmore.errors import InputError, InputWarning
 from elmore.fields import check_value
 from elmore.progress import Progress
-from elmore.scoring.predictor import AnyModel, Predictor
+from elmore.scoring.scorer import AnyModel, LanguageModelScorer
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 
-MUCH_UNKNOWN = 0.2
+UNKNOWN_SHARE_WARNED = 0.2
 
 
 class Perplexity(NamedTuple):
-    """How well a model predicts a text."""
+    """The perplexities of a model on a text, and the share of unknown words."""
 
-    tokens: int  # predicted by each direction: the words, and an end for each sentence
+    tokens: int  # predictions of each direction: all words, and the end of each sentence
     sentences: int
-    unknown: float  # the share of tokens that are <UNK> to the model
-    forward: float | None  # None for a model that reads backward only
-    backward: float | None  # None for one that reads forward only
+    unknown: float  # the share of predictions that are <UNK>
+    forward: float | None  # None without this direction
+    backward: float | None  # None without this direction
     mean: float  # geometric: of the mean loss of all directions
 
 
@@ -49,44 +49,45 @@ def perplexity(
     progress: Progress | None = None,
     **engine: Unpack[EngineArguments],
 ) -> Perplexity:
-    """The perplexity of a text by the full softmax, for the model inside unless another is named or given.
+    """The perplexity of a text.
 
-    >>> found = perplexity("He drew his bow and let the arrow fly. The actors took a bow.", model="elmore-en")
-    >>> found.sentences, found.tokens, round(found.mean)
+    >>> result = perplexity("He drew his bow and let the arrow fly. The actors took a bow.", model="elmore-en")
+    >>> result.sentences, result.tokens, round(result.mean)
     (2, 18, 79)
 
-    A text is a string, which is split into sentences, or sentences: strings, which are tokenised, or lists of words,
-    which `token_style="penn"`, "nltk", "plain" or "ud" turns from that style of the Penn Treebank into the model's.
-    With `state="carry"` the text is read as in training, in `batch_size` rows, each going on from sentence to
-    sentence; a row that is free takes the next `passage` sentences. `batch_size=1, passage=1` gives what bilm-tf's test
-    gives for a batch size of 1. With `state="fixed"` every sentence is read from the model's start state, and its
-    neighbours do not matter. `first_words=3` counts only the first three words that each direction predicts of a
-    sentence: where the start of the reading matters most.
+    A string is split into sentences. Otherwise each sentence is a string, which is tokenized, or a list of words.
+
+    - `model`: a name, a path, a `Model` or a `LanguageModelScorer`; None is `elmore-en`.
+    - `token_style`: "penn", "nltk", "plain" or "ud" converts lists of that convention into the model's words.
+    - `state`: "carry" reads the text in `batch_size` rows, as in pretraining; each row continues from sentence to
+      sentence, and a free row takes the next `passage` sentences. `batch_size=1, passage=1` equals the test of bilm-tf
+      with a batch size of 1. "fixed" starts each sentence from the model's start state.
+    - `first_words`: count only so many predictions of each sentence and direction, where the start state matters most.
     """
     _check(state, batch_size=batch_size, passage=passage, first_words=first_words)
-    predictor = Predictor.of(model, **engine)
-    given = predictor.words_of(sentences, token_style=token_style)
+    scorer = LanguageModelScorer.of(model, **engine)
+    given = scorer.tokenize_sentences(sentences, token_style=token_style)
     if state == "carry":
-        read = predictor.read_carrying_state(given, rows=batch_size, passage=passage)
+        scored = scorer.score_carrying_state(given, rows=batch_size, passage=passage)
     else:
-        read = predictor.read_from_fixed_state(given)
-    directions = predictor.model.config.direction_names
+        scored = scorer.score(given)
+    directions = scorer.model.config.direction_names
     losses = np.zeros(len(directions))
     tokens = unknown = count = 0
-    for words, log_probabilities in read:
+    for words, log_probabilities in scored:
         counted = log_probabilities[:, :first_words]
         losses -= counted.sum(axis=1, dtype=np.float64)
         tokens += counted.shape[1]
         count += 1
         for direction in directions:
             predicted = words if direction == "forward" else words[::-1]
-            unknown += sum(not predictor.softmax.knows(word) for word in predicted[:first_words])
+            unknown += sum(not scorer.softmax.has_class(word) for word in predicted[:first_words])
         if progress is not None:
             progress.advance(sentences=1, tokens=len(words))
     if tokens == 0:
         raise InputError("there is no sentence to score: the text is empty")
     share = unknown / (tokens * len(losses))
-    _warn_of_unknown(share, predictor.softmax.unknown)
+    _warn_about_unknown(share, scorer.softmax.unknown)
     each = {direction: _exp(loss / tokens) for direction, loss in zip(directions, losses, strict=True)}
     return Perplexity(
         tokens=tokens,
@@ -105,11 +106,11 @@ def _check(state: str, **numbers: int | None) -> None:
             check_value(name, number, int, at_least=1)
 
 
-def _warn_of_unknown(share: float, mark: str) -> None:
-    if share > MUCH_UNKNOWN:
+def _warn_about_unknown(share: float, mark: str) -> None:
+    if share > UNKNOWN_SHARE_WARNED:
         warnings.warn(
             f"{share:.0%} of the text is {mark} to this model, so its perplexity says little; "
-            "is the text tokenised, cased and escaped as the model expects?",
+            "check that the text is tokenized, cased and escaped as the model expects",
             InputWarning,
             stacklevel=3,
         )

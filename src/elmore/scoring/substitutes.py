@@ -1,4 +1,4 @@
-"""What the model would put in a place of a sentence: from its left, from its right, and from both sides."""
+"""The most probable words at a position of a sentence: from its left, from its right, and from both sides."""
 
 import math
 from typing import NamedTuple, Unpack
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from elmore.defaults import DEFAULT_TOP
 from elmore.embedding.options import EngineArguments
 from elmore.embedding.sentences import Sentence
-from elmore.errors import InputError
-from elmore.scoring.predictor import AnyModel, Predictor
+from elmore.fields import check_value
+from elmore.scoring.scorer import AnyModel, LanguageModelScorer
 from elmore.text.style import DEFAULT_TOKEN_STYLE, TokenStyle
 from elmore.text.vocabulary import log_uniform_probabilities
 
@@ -18,17 +18,17 @@ Scores = NDArray[np.float64]  # (V,) natural logarithms of probabilities
 
 
 class Candidate(NamedTuple):
-    """A word that might stand there."""
+    """A word and its probability at the position."""
 
     word: str
     probability: float
 
 
 class Substitutes(NamedTuple):
-    """The most probable words, most probable first. A model that reads one way has only `forward` or `backward`."""
+    """The most probable words, most probable first. A direction that the model lacks is None, and so is `both`."""
 
-    forward: list[Candidate] | None = None  # by what stands to the left
-    backward: list[Candidate] | None = None  # by what stands to the right
+    forward: list[Candidate] | None = None  # from the left context
+    backward: list[Candidate] | None = None  # from the right context
     both: list[Candidate] | None = None
 
 
@@ -41,39 +41,38 @@ def substitutes(
     token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
     **engine: Unpack[EngineArguments],
 ) -> Substitutes:
-    """The words a model, the one inside unless another is named, would put in the place in [brackets].
+    """The words that the model predicts for the position in [brackets].
 
-    >>> found = substitutes("He drew his [bow] and let the arrow fly.", model="elmore-en", top=3)
-    >>> [candidate.word for candidate in found.both]
+    >>> result = substitutes("He drew his [bow] and let the arrow fly.", model="elmore-en", top=3)
+    >>> [candidate.word for candidate in result.both]
     ['finger', 'breath', 'pen']
 
-    What the brackets hold, be it nothing or several words, is not looked at: one word is put in its place. A string is
-    tokenised as the model expects; in a list of words one is in brackets, and `token_style="penn"` (or another)
-    turns the others into the model's. The two directions never met in training, so `both` takes left and
-    right to be independent: the product of the two probabilities, divided by how probable the word is anyway, which
-    both of them count, and made to sum to one. How probable a word is, its rank in the vocabulary tells, which must
-    stand by falling frequency, as it must for training. Boundaries and `<UNK>` are left out unless `specials` asks for
-    them; of the probability from one side they still have their share.
+    The bracketed text (zero or more words) is ignored. Substitutes are single words for that position. A string is
+    tokenized; in a list, one word has brackets, and `token_style="penn"` (or another) converts the other words.
+
+    The two directions were trained separately. `both` assumes that left and right context are independent: the product
+    of the two probabilities, divided by the word's unigram probability, and normalized. The unigram probability is
+    estimated from the rank in the vocabulary, which is in order of falling frequency. Boundaries and `<UNK>` are
+    omitted, except with `specials=True`; their share of the probabilities from one side remains.
     """
-    if type(top) is not int or top < 1:
-        raise InputError(f"top is {top!r}; it must be a whole number, at least 1")
-    predictor = Predictor.of(model, **engine)
-    words, bracketed = predictor.bracketed_words(sentence, token_style=token_style)
+    top = check_value("top", top, int, at_least=1)
+    scorer = LanguageModelScorer.of(model, **engine)
+    words, bracketed = scorer.parse_brackets(sentence, token_style=token_style)
     left, right = words[: bracketed.start], words[bracketed.stop :]
-    # Any word may stand in between: neither direction reads it before it has predicted the place.
-    hidden = predictor.hidden_states([*left, predictor.model.config.bos_token, *right])
-    read_before = {"forward": len(left), "backward": len(right)}
-    found: dict[str, Scores] = {
-        direction: predictor.softmax.log_distribution(own[read_before[direction]]).astype(np.float64)
-        for direction, own in zip(predictor.model.config.direction_names, hidden, strict=True)
+    # The word in between has no effect: each direction predicts the position before it reads the word.
+    hidden = scorer.hidden_states([*left, scorer.model.config.bos_token, *right])
+    words_before = {"forward": len(left), "backward": len(right)}
+    scores: dict[str, Scores] = {
+        direction: scorer.softmax.log_distribution(own[words_before[direction]]).astype(np.float64)
+        for direction, own in zip(scorer.model.config.direction_names, hidden, strict=True)
     }
-    if len(found) == 2:
-        both = found["forward"] + found["backward"] - np.log(log_uniform_probabilities(len(found["forward"])))
-        # <UNK> stands for a thousand rare words at once, and would take nearly all of the probability.
-        found["both"] = _normalized(both if specials else _without_marks(predictor, both))
+    if len(scores) == 2:
+        both = scores["forward"] + scores["backward"] - np.log(log_uniform_probabilities(len(scores["forward"])))
+        # <UNK> is the class of all rare words, and would have nearly all of the probability.
+        scores["both"] = _normalized(both if specials else _without_special_tokens(scorer, both))
     if not specials:
-        found = {side: _without_marks(predictor, own) for side, own in found.items()}
-    return Substitutes(**{side: _best(predictor, own, top=top) for side, own in found.items()})
+        scores = {side: _without_special_tokens(scorer, own) for side, own in scores.items()}
+    return Substitutes(**{side: _best(scorer, own, top=top) for side, own in scores.items()})
 
 
 def _normalized(scores: Scores) -> Scores:
@@ -82,16 +81,14 @@ def _normalized(scores: Scores) -> Scores:
     return np.asarray(scores - highest - np.log(np.exp(scores - highest).sum()))
 
 
-def _without_marks(predictor: Predictor, scores: Scores) -> Scores:
-    config, vocabulary = predictor.model.config, predictor.softmax.vocabulary
-    marks = [
-        vocabulary.index[mark] for mark in (config.bos_token, config.eos_token, config.unk_token) if mark in vocabulary
-    ]
-    kept = scores.copy()
-    kept[marks] = -np.inf
-    return kept
+def _without_special_tokens(scorer: LanguageModelScorer, scores: Scores) -> Scores:
+    config, vocabulary = scorer.model.config, scorer.softmax.vocabulary
+    tokens = (config.bos_token, config.eos_token, config.unk_token)
+    others = scores.copy()
+    others[[vocabulary.index[token] for token in tokens if token in vocabulary]] = -np.inf
+    return others
 
 
-def _best(predictor: Predictor, scores: Scores, *, top: int) -> list[Candidate]:
+def _best(scorer: LanguageModelScorer, scores: Scores, *, top: int) -> list[Candidate]:
     best = np.argsort(-scores, kind="stable")[: min(top, int(np.isfinite(scores).sum()))].tolist()
-    return [Candidate(predictor.softmax.vocabulary.words[number], math.exp(scores[number])) for number in best]
+    return [Candidate(scorer.softmax.vocabulary.words[number], math.exp(scores[number])) for number in best]
