@@ -32,7 +32,7 @@ def show_files() -> None:
             main(["embed", str(text), "-o", str(vectors), "--layers", "all", "-q"])
         with open_vectors(vectors) as opened:
             print(f">>> open_vectors('vectors.h5')[0].shape\n{opened[0].shape}  # layers, words, size")
-            print(f">>> open_vectors('vectors.h5').words(0)\n{opened.words(0)}")
+            print(f">>> open_vectors('vectors.h5').tokens(0)\n{opened.tokens(0)}")
 
 
 if __name__ == "__main__":

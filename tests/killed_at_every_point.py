@@ -147,7 +147,7 @@ WHOLE: dict[str, bytes] = {}
 def assert_file_of(path: Path, *, sentences: int) -> None:
     """A file has these sentences, and the same bytes as at the first point."""
     with open_vectors(path) as vectors:
-        assert [vectors.words(i) for i in range(len(vectors))] == numbered(range(1, sentences + 1)).words
+        assert [vectors.tokens(i) for i in range(len(vectors))] == numbered(range(1, sentences + 1)).words
     assert WHOLE.setdefault(path.name, path.read_bytes()) == path.read_bytes()
 
 

@@ -51,7 +51,7 @@ def text(tmp_path: Path, monkeypatch) -> Path:
 
 
 def words_of(vectors) -> list[list[str]]:
-    return [vectors.words(i) for i in range(len(vectors))]
+    return [vectors.tokens(i) for i in range(len(vectors))]
 
 
 def test_it_says_in_one_line_what_it_wrote(elmore, text: Path) -> None:
@@ -393,7 +393,7 @@ class TestStopped:
         assert elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS).code == 1
         ended = elmore("embed", "big.txt", "-o", "v.npz", *self.OPTIONS, "--errors", "replace")
         assert "by an earlier try" in ended.err
-        assert "\ufffd" in open_vectors("v.npz").words(355)
+        assert "\ufffd" in open_vectors("v.npz").tokens(355)
 
     def test_a_second_process_is_kept_out(self, elmore, stopped) -> None:
         stopped(after=350)

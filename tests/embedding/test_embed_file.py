@@ -126,7 +126,7 @@ def test_embed_file_replaces_allennlp_layout_only_with_force(bow: Path, tiny: Em
         embed_file(bow, target, model=tiny, layout="allennlp")
     embed_file(bow, target, model=tiny, layout="allennlp", force=True)
     with open_vectors(target) as vectors:
-        assert vectors.words(1) == ["Me", "too", "."]
+        assert vectors.tokens(1) == ["Me", "too", "."]
 
 
 def test_embed_file_does_not_replace_arrays_of_another_program(bow: Path, tiny: Embedder) -> None:
@@ -141,7 +141,7 @@ def test_embed_file_accepts_another_language_and_tokenizer(bow: Path, tiny: Embe
     embed_file(bow, bow.with_name("en.npz"), model=tiny)
     embed_file(bow, bow.with_name("fr.npz"), model=tiny, language="fr")
     embed_file(bow, bow.with_name("blanks.npz"), model=tiny, tokenizer="whitespace")
-    words = [open_vectors(bow.with_name(f"{name}.npz")).words(0) for name in ("en", "fr", "blanks")]
+    words = [open_vectors(bow.with_name(f"{name}.npz")).tokens(0) for name in ("en", "fr", "blanks")]
     assert words == [["C", "'est", "l", "'homme", "."], ["C'", "est", "l'", "homme", "."], ["C'est", "l'homme."]]
 
 

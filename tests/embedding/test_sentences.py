@@ -104,7 +104,7 @@ def test_embed_file_of_penn_tokens_stores_the_tokens(tmp_path: Path, tiny: Embed
     source.write_text(" ".join(PENN) + "\n")
     embed_file(source, target, model=tiny, input_format="tokenized", token_style="penn")
     with open_vectors(target) as vectors:
-        assert vectors.words(0) == PENN
+        assert vectors.tokens(0) == PENN
         np.testing.assert_allclose(vectors[0], tiny.encode([PENN], token_style="penn")[0], atol=1e-6)
         assert vectors.meta["job"]["token_style"] == "penn"
     with pytest.raises(InputError, match=r"text\.txt: is read as text, and token_style='penn' is for tokenized"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from elmore.embedding.spool import Spool, Totals
 from elmore.embedding.vector_files import EmbeddedSentences, Layout, VectorType, parquet, writer_for
@@ -86,7 +87,7 @@ def test_spool_writes_a_file_of_all_sentences_in_order(
         assert len(vectors) == len(numbers)
         for number in numbers if "keys" not in layout else []:  # there the order is that of the names
             expected = vectors_of(number, number % 7, layers)
-            np.testing.assert_array_equal(vectors[vectors.find(number)], expected)
+            np.testing.assert_array_equal(vectors[vectors.index_of(number)], expected)
 
 
 @pytest.mark.parametrize("name", ["v.h5", "v.npz", "v.parquet"])
@@ -102,7 +103,7 @@ def test_spool_stores_words_labels_and_sentences_without_words(tmp_path: Path, n
         spool.append(batch)
         spool.finish(tmp_path / name)
     with open_vectors(tmp_path / name) as vectors:
-        assert [vectors.words(i) for i in range(3)] == batch.words
+        assert [vectors.tokens(i) for i in range(3)] == batch.words
         assert vectors.labels == ["größer", "x", None]
         assert vectors.numbers.tolist() == [3, 7, 8]
 
@@ -210,7 +211,7 @@ def test_spool_killed_while_it_finishes_writes_the_same_bytes(
 ) -> None:
     work = """
         import elmore.embedding.spool as module
-        from elmore.embedding.columns import Column
+        from elmore.embedding.vector_files.flat import Column
         spool = open_spool()
         for number in numbers[spool.num_sentences :]:
             spool.append(numbered([number], layers=2))
@@ -358,6 +359,26 @@ def test_spool_is_locked_until_its_folder_is_deleted(tmp_path: Path, monkeypatch
             spool.finish(tmp_path / "v.npz")
     assert len(tried) >= 8  # a file for each column, the vectors' successor in name, the commit and the lock
     assert set(tried) == {"rejected"}
+
+
+def test_spool_does_not_use_the_lock_of_a_deleted_folder(tmp_path: Path, monkeypatch) -> None:
+    folder, others = tmp_path / "s", []
+    acquire = FileLock.acquire
+
+    def acquire_then_delete(lock: FileLock, *arguments: object, **options: object) -> None:
+        """As if another process deleted the folder after this one opened the lock, and a third one made it anew."""
+        acquire(lock, *arguments, **options)
+        if not others:
+            others.append(None)
+            (folder / "lock").unlink()
+            folder.rmdir()
+            others[0] = open_spool(folder)
+
+    monkeypatch.setattr(FileLock, "acquire", acquire_then_delete)
+    with pytest.raises(InputError, match="another process is working on it"):
+        open_spool(folder)
+    others[0].append(numbered([1]))
+    assert numbers_in(others[0], tmp_path / "v.npz") == [1]
 
 
 def test_spool_rejects_numbers_that_fall_and_shapes_that_do_not_fit(tmp_path: Path) -> None:

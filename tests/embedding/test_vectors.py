@@ -70,7 +70,7 @@ def test_whatever_is_written_is_read_back(suffix: str, data: st.DataObject) -> N
             order = list(range(len(sentences)))
             random.Random(0).shuffle(order)
             for i in order:
-                assert stored.words(i) == batch.words[i]
+                assert stored.tokens(i) == batch.words[i]
                 assert stored[i].dtype == dtype
                 np.testing.assert_array_equal(stored[i], vectors[i])
 
@@ -82,7 +82,7 @@ def test_vectors_are_a_sequence(written: Path, vectors_of) -> None:
         np.testing.assert_array_equal(vectors[np.int64(2)], vectors_of(2, 3, None))
         assert [v.shape for v in vectors[1:5:2]] == [(0, 4), (1, 4)]
         assert [v.shape[0] for v in vectors] == [2, 0, 3, 1, 1, 1]
-        assert vectors.words(-4) == ["and", "/", "or"]
+        assert vectors.tokens(-4) == ["and", "/", "or"]
         for beyond in (6, -7):
             with pytest.raises(IndexError, match="has 6 sentences"):
                 vectors[beyond]
@@ -105,7 +105,7 @@ def test_threads_may_share_them(written: Path, vectors_of) -> None:
 
 def test_vectors_can_be_pickled(written: Path) -> None:
     with open_vectors(written) as vectors, pickle.loads(pickle.dumps(vectors)) as copy:
-        assert copy.words(2) == vectors.words(2)
+        assert copy.tokens(2) == vectors.tokens(2)
 
 
 def test_vectors_pickled_with_a_relative_path_open_in_another_folder(
@@ -117,16 +117,16 @@ def test_vectors_pickled_with_a_relative_path_open_in_another_folder(
         assert vectors.paths == (Path(written.name),)
         monkeypatch.chdir("elsewhere")
         with pickle.loads(pickle.dumps(vectors)) as copy:
-            assert copy.words(2) == vectors.words(2)
+            assert copy.tokens(2) == vectors.tokens(2)
 
 
 def test_a_closed_file_says_that_it_is_closed(written: Path) -> None:
     vectors = open_vectors(written)
     vectors.close()
-    with pytest.raises(InputError, match="was closed"):
+    with pytest.raises(InputError, match="is closed"):
         vectors[0]
-    with pytest.raises(InputError, match="was closed"):
-        vectors.words(0)
+    with pytest.raises(InputError, match="is closed"):
+        vectors.tokens(0)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_shards_are_joined_in_the_order_of_the_input(shards: list[Path], vectors
         assert vectors.numbers.tolist() == list(range(11))
         assert vectors.labels == [f"label {number}" for number in range(11)]
         for number in range(11):
-            assert vectors.words(number) == [f"s{number}"] * (number % 4)
+            assert vectors.tokens(number) == [f"s{number}"] * (number % 4)
             np.testing.assert_array_equal(vectors[number], vectors_of(number, number % 4, None))
 
 
@@ -167,17 +167,22 @@ def test_a_file_whose_name_looks_like_a_pattern_is_just_a_file(write, tmp_path: 
 
 def test_sentences_of_a_shard_are_found_by_their_number(shards: list[Path]) -> None:
     with open_vectors(shards[1]) as vectors:
-        assert vectors.words(vectors.find(7)) == ["s7"] * 3
-        with pytest.raises(InputError, match="sentence 8 of the input is not in here"):
-            vectors.find(8)
+        assert vectors.tokens(vectors.index_of(7)) == ["s7"] * 3
+        with pytest.raises(InputError, match="sentence 8 of the input is not in this file"):
+            vectors.index_of(8)
         with pytest.raises(InputError, match="sentence 99"):
-            vectors.find(99)
+            vectors.index_of(99)
+
+
+def test_vectors_have_the_earlier_names_of_methods(shards: list[Path]) -> None:
+    with open_vectors(shards[1]) as vectors:
+        assert vectors.words(vectors.find(7)) == vectors.tokens(vectors.index_of(7)) == ["s7"] * 3
 
 
 def test_a_file_is_not_joined_with_itself(shards: list[Path]) -> None:
     with pytest.raises(InputError, match=r"sentence 0 is in .*part0.h5 and in .*part0.h5"):
         open_vectors([shards[0], shards[0], *shards[1:]])
-    with pytest.raises(InputError, match="empty list"):
+    with pytest.raises(InputError, match="list of paths is empty"):
         open_vectors([])
 
 
@@ -207,11 +212,11 @@ def test_files_of_different_jobs_are_not_joined(
 
 
 def test_a_missing_part_is_named_and_one_alone_may_be_opened(shards: list[Path]) -> None:
-    with pytest.raises(InputError, match=r"the job has 3 parts, and without 2/3 they are not the whole"):
+    with pytest.raises(InputError, match=r"the job has 3 parts, and 2/3 is missing"):
         open_vectors([shards[0], shards[2]])
     shards[0].unlink()
     shards[1].unlink()
-    with pytest.raises(InputError, match="without 1/3, 2/3 they are not the whole"):
+    with pytest.raises(InputError, match="1/3, 2/3 is missing"):
         open_vectors(str(shards[2].parent / "part*"))
     with open_vectors(shards[2]) as vectors:
         assert len(pickle.loads(pickle.dumps(vectors))) == len(vectors) == 3
@@ -265,7 +270,7 @@ def test_a_file_that_is_cut_short_or_damaged_is_an_error_that_names_it(write, tm
         try:
             with open_vectors(path) as vectors:
                 for i in range(len(vectors)):
-                    vectors[i], vectors.words(i)
+                    vectors[i], vectors.tokens(i)
                 _ = vectors.labels
         except ElmoreError as error:
             messages.append(str(error))

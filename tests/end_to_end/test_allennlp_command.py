@@ -56,5 +56,5 @@ def test_embed_with_allennlp_layout_equals_allennlp_command(
 def test_open_vectors_reads_files_of_allennlp(fixtures: Path) -> None:
     lines = (fixtures / "allennlp-cli" / "sentences.txt").read_text().splitlines()
     with open_vectors(fixtures / "allennlp-cli" / "all.hdf5") as vectors:
-        assert [vectors.words(i) for i in range(3)] == [line.split() for line in lines]
+        assert [vectors.tokens(i) for i in range(3)] == [line.split() for line in lines]
         assert [array.shape for array in vectors] == [(3, 7, 32), (3, 3, 32), (3, 10, 32)]

@@ -20,8 +20,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from elmore.embedding.columns import Column, pack_strings
 from elmore.embedding.vector_files import EmbeddedSentences, OpenWriter, VectorType, VectorWriter
+from elmore.embedding.vector_files.flat import Column, pack_strings
 from elmore.errors import ElmoreError, FormatError, InputError, InputWarning
 from elmore.files.atomic_files import atomic_write, make_folder, replace_file
 from elmore.files.os_errors import cannot_be_written
@@ -185,20 +185,22 @@ class Spool:
 
     def _acquire(self) -> None:
         """Lock the folder for this process, until it releases the lock or ends."""
+        path = self.folder / LOCK
         while True:
             _make_folder(self.folder)
             try:
-                self._lock.acquire(blocking=False)
+                with path.open("ab") as opened:
+                    self._lock.acquire(blocking=False)
+                    # The file may be that of a folder which another process has deleted, and a third one made again.
+                    if path.exists() and os.path.samestat(os.fstat(opened.fileno()), path.stat()):
+                        return
+                    self._lock.release()
             except Timeout:
                 raise InputError(
                     f"{self.folder}: another process is working on it; let it finish, or stop it first"
                 ) from None
-            except FileNotFoundError:
-                continue
-            # Another process may have deleted the folder in between.
-            if (self.folder / LOCK).exists():
-                return
-            self._lock.release()
+            except FileNotFoundError:  # deleted by another process
+                self._lock.release()
 
     def _open(self, *, fresh: bool) -> None:
         path = self.folder / VECTORS

@@ -65,7 +65,7 @@ def test_allennlp_reader_reads_words_of_the_originals(fixtures: Path, name: str)
     if "keys" in name:  # in the order of their names
         lines.sort()
     with open_vectors(fixtures / "allennlp-cli" / name) as vectors:
-        assert [vectors.words(i) for i in range(3)] == [line.split() for line in lines]
+        assert [vectors.tokens(i) for i in range(3)] == [line.split() for line in lines]
         assert [v.shape[-2] for v in vectors] == [len(line.split()) for line in lines]
         assert vectors.numbers.tolist() == [0, 1, 2]
         assert (vectors.labels, vectors.meta) == ([None] * 3, {})
@@ -76,7 +76,7 @@ def test_allennlp_reader_reports_words_that_are_missing(fixtures: Path, name: st
     with open_vectors(fixtures / "allennlp-cli" / name) as vectors:
         assert vectors[2].shape == (3, 10, 32)
         with pytest.raises(InputError, match="words of sentence 1 are not in the file"):
-            vectors.words(1)
+            vectors.tokens(1)
 
 
 @pytest.mark.parametrize("layers", [None, 3])
@@ -93,25 +93,25 @@ def test_allennlp_index_has_the_last_of_equal_sentences(write, tmp_path: Path) -
     with h5py.File(path) as file:
         assert json.loads(file["sentence_to_index"][0]) == {"a b": "2", "c": "1"}
     with open_vectors(path) as vectors:
-        assert vectors.words(2) == ["a", "b"]
+        assert vectors.tokens(2) == ["a", "b"]
         with pytest.raises(InputError, match="of equal sentences this layout contains only the last"):
-            vectors.words(0)
+            vectors.tokens(0)
 
 
 def test_allennlp_reader_splits_a_line_into_as_many_words_as_vectors(write, tmp_path: Path) -> None:
     sentences = [["thin\u2009space", "x"], []]
     path = write(tmp_path / "vectors.hdf5", sentences, writer=writer())
     with open_vectors(path) as vectors:
-        assert [vectors.words(i) for i in range(2)] == sentences
+        assert [vectors.tokens(i) for i in range(2)] == sentences
     # The original stores the line unchanged, and splits it at any white space.
     with h5py.File(path, "a") as file:
         file["sentence_to_index"][0] = json.dumps({"two  \t words": "0"})
     with open_vectors(path) as vectors:
-        assert vectors.words(0) == ["two", "words"]
+        assert vectors.tokens(0) == ["two", "words"]
     with h5py.File(path, "a") as file:
         file["sentence_to_index"][0] = json.dumps({"some three words": "0"})
     with open_vectors(path) as vectors, pytest.raises(FormatError, match="2 vectors, and its line has another number"):
-        vectors.words(0)
+        vectors.tokens(0)
 
 
 def test_allennlp_key_with_a_slash_makes_a_group(write, vectors_of, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_allennlp_key_with_a_slash_makes_a_group(write, vectors_of, tmp_path: Pa
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["and"]["or"][...], vectors_of(0, 1, None))
     with open_vectors(path) as vectors:
-        assert [vectors.words(i) for i in range(2)] == [["and/or"], ["x"]]
+        assert [vectors.tokens(i) for i in range(2)] == [["and/or"], ["x"]]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_hdf5_is_read_after_another_program_compressed_it(write, vectors_of, tmp
             file.create_dataset(name, data=values, compression="gzip")
     with open_vectors(path) as vectors:
         np.testing.assert_array_equal(vectors[4], vectors_of(4, 3, 3))
-        assert [vectors.words(i) for i in range(5)] == SENTENCES
+        assert [vectors.tokens(i) for i in range(5)] == SENTENCES
 
 
 def test_hdf5_rejects_offsets_that_do_not_fit(write, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_hdf5_reads_the_earlier_layout(tmp_path: Path, layers: int | None) -> No
     write_earlier_layout(path, layers=layers)
     with open_vectors(path) as vectors:
         assert vectors.numbers.tolist() == [2, 10]
-        assert (vectors.words(0), vectors.words(1)) == (["and", "/", "or"], [])
+        assert (vectors.tokens(0), vectors.tokens(1)) == (["and", "/", "or"], [])
         assert vectors.labels == [None, "x"]
         assert (vectors[0] == 1).all()
         assert vectors[1].shape == ((0, 4) if layers is None else (3, 0, 4))

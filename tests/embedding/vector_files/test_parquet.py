@@ -55,7 +55,7 @@ def test_parquet_row_groups_end_where_sentences_end(tmp_path: Path, monkeypatch,
         assert [group.num_rows for group in groups] == [5, 1, 9, 5, 1]
         assert [group.column(0).statistics.min for group in groups] == [0, 2, 4, 5, 7]
     with open_vectors(path) as vectors:
-        assert [vectors.words(i) for i in (7, 0, 4, 3, 5, 6, 1, 2)] == [sentences[i] for i in (7, 0, 4, 3, 5, 6, 1, 2)]
+        assert [vectors.tokens(i) for i in (7, 0, 4, 3, 5, 6, 1, 2)] == [sentences[i] for i in (7, 0, 4, 3, 5, 6, 1, 2)]
 
 
 def test_parquet_footer_has_offsets_within_the_whole_file(write, tmp_path: Path, monkeypatch) -> None:
@@ -111,7 +111,7 @@ def test_parquet_replaces_lone_surrogates_with_a_warning(write, tmp_path: Path) 
     with pytest.warns(InputWarning, match="lone surrogates, which Parquet cannot store"):
         path = write(tmp_path / "vectors.parquet", [["ok", "a\ud800b", "nu\0l"]])
     with open_vectors(path) as vectors:
-        assert vectors.words(0) == ["ok", "a\ufffdb", "nu\0l"]
+        assert vectors.tokens(0) == ["ok", "a\ufffdb", "nu\0l"]
 
 
 def test_parquet_of_another_program_is_rejected(tmp_path: Path) -> None:
@@ -125,5 +125,5 @@ def test_parquet_writer_without_pyarrow_is_rejected_at_once(monkeypatch) -> None
     monkeypatch.delitem(sys.modules, "elmore.embedding.vector_files.parquet")
     monkeypatch.delattr("elmore.embedding.vector_files.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"needs pyarrow. Install it with: pip install 'elmore\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r"requires pyarrow. Install it with: pip install 'elmore\[parquet\]'"):
         writer_for("vectors.parquet")

@@ -7,15 +7,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmore.defaults import DEFAULT_DTYPE, DtypeName
-from elmore.embedding.columns import Column
 from elmore.errors import FormatError, InputError
 from elmore.version import __version__
+
+if TYPE_CHECKING:
+    from elmore.embedding.vector_files.flat import Column
 
 Layout = Literal["default", "allennlp", "allennlp-without-sentences", "allennlp-sentence-keys"]
 
@@ -63,7 +65,7 @@ class VectorWriter(Protocol):
         """
         ...
 
-    def finish(self, columns: Mapping[str, Column], about: Mapping[str, Any], /) -> None:
+    def finish(self, columns: "Mapping[str, Column]", about: Mapping[str, Any], /) -> None:
         """Complete and close the file. `columns` has the other data of the sentences, `about` describes the job."""
         ...
 
@@ -88,7 +90,7 @@ class VectorReader(Protocol):
         """(words, dim) or (layers, words, dim), a copy."""
         ...
 
-    def words(self, i: int, /) -> list[str]: ...
+    def tokens(self, i: int, /) -> list[str]: ...
 
     def labels(self) -> list[str | None]:
         """The labels of all sentences."""

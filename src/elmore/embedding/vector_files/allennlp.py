@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.columns import BLOCK_BYTES, Column, slice_strings
 from elmore.embedding.vector_files import EmbeddedSentences, VectorType
-from elmore.embedding.vector_files.flat import FlatWriter
+from elmore.embedding.vector_files.flat import BLOCK_BYTES, Column, FlatWriter, slice_strings
 from elmore.errors import FormatError, InputError
 from elmore.files.hdf5_output import DATA_OFFSET, Hdf5Output, append_hdf5, new_hdf5
 
@@ -136,7 +135,7 @@ class AllenNlpReader:
     def vectors(self, i: int) -> NDArray[np.floating]:
         return read_vectors(self._file, self._names[i])
 
-    def words(self, i: int) -> list[str]:
+    def tokens(self, i: int) -> list[str]:
         if self._lines is None:
             self._lines = _read_lines(self._file)
         line = self._lines.get(self._names[i])

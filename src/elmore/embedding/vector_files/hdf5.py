@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.columns import Column, slice_strings
 from elmore.embedding.vector_files import VectorReader, VectorType, meta_json, parse_meta
 from elmore.embedding.vector_files.allennlp import AllenNlpReader, read_vectors
-from elmore.embedding.vector_files.flat import FlatReader, FlatWriter, columns_to_store, map_array
+from elmore.embedding.vector_files.flat import (
+    Column,
+    FlatReader,
+    FlatWriter,
+    columns_to_store,
+    map_array,
+    slice_strings,
+)
 from elmore.errors import FormatError
 from elmore.files.hdf5_output import DATA_OFFSET, append_hdf5
 
@@ -71,7 +77,7 @@ class SentenceDatasets:
     def vectors(self, i: int) -> NDArray[np.floating]:
         return read_vectors(self._file, str(self.numbers[i]))
 
-    def words(self, i: int) -> list[str]:
+    def tokens(self, i: int) -> list[str]:
         start, stop = map(int, self._offsets[i : i + 2])
         return slice_strings(self._columns["tokens"], self._columns["token_offsets"], start, stop)
 

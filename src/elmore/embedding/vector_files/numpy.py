@@ -18,9 +18,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.columns import Column
 from elmore.embedding.vector_files import VectorType, meta_json
-from elmore.embedding.vector_files.flat import FlatReader, FlatWriter, columns_to_store, map_array
+from elmore.embedding.vector_files.flat import Column, FlatReader, FlatWriter, columns_to_store, map_array
 from elmore.errors import FormatError
 
 ALIGNMENT = 64  # bytes, as in NumPy's `.npy` files

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.embedding.columns import Column, slice_strings
 from elmore.embedding.vector_files import EmbeddedSentences, VectorType, meta_json, parse_meta
+from elmore.embedding.vector_files.flat import Column, slice_strings
 from elmore.embedding.vector_files.parquet_footer import shift_offsets
 from elmore.errors import FormatError, InputWarning, MissingExtra
 
@@ -56,7 +56,7 @@ class Writer:
         self._footers = Column(path.with_name("row_groups"), "u1")  # the size of each, and itself
         sizes = {self._file: committed.get("bytes", 0), self._footers: committed.get("footer_bytes", 0)}
         if committed and not all(column.has_rows(size) for column, size in sizes.items()):
-            raise FormatError("the file of vectors is cut short")
+            raise FormatError("the file of vectors is incomplete")
         for column, size in sizes.items():
             column.open(size)
         if not committed:
@@ -202,7 +202,7 @@ class ParquetReader:
         layers = [_floats_of(rows[name]).reshape(-1, self.meta["dim"]) for name in self._vector_columns]
         return layers[0].copy() if self.meta["layers"] is None else np.stack(layers)
 
-    def words(self, i: int) -> list[str]:
+    def tokens(self, i: int) -> list[str]:
         words: list[str] = self._rows(i, ("token",))["token"].to_pylist()
         return words
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmore.embedding import columns
-from elmore.embedding.columns import Column, pack_strings, slice_strings
+from elmore.embedding.vector_files import flat as columns
+from elmore.embedding.vector_files.flat import Column, pack_strings, slice_strings
 from elmore.errors import FormatError
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
