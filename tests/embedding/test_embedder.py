@@ -3,7 +3,9 @@
 import random
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,12 @@ from elmore import Embedder, Model, load
 from elmore.defaults import ComputeName
 from elmore.embedding.options import InferenceOptions
 from elmore.embedding.sentences import SENTENCES_PER_READ
+from elmore.engine import open_engine
 from elmore.engine.native_library import Precision, why_unavailable
 from elmore.engine.word_store import WORD_BYTES, WordStore
 from elmore.errors import InputError, InputWarning
+from elmore.text.word_ids import ByteAlphabet
+from engine_proxy import EngineProxy
 from thread_count import using_threads
 
 WORDS = st.text(min_size=0, max_size=8)
@@ -473,3 +478,62 @@ def test_embedder_of_a_model_has_its_model(tiny_model: Model, tmp_path: Path) ->
     assert embedder.model is tiny_model
     embedder.save_pretrained(tmp_path / "saved")
     assert load(tmp_path / "saved").fingerprint() == tiny_model.fingerprint() == embedder.fingerprint()
+
+
+def test_to_that_fails_leaves_the_embedder_unchanged(tiny_model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    embedder = Embedder(tiny_model, device="cpu")
+    expected = embedder.encode("I took a bow.")
+    before = (embedder.engine, embedder.options)
+    with pytest.raises(InputError, match="'tpu' cannot be used here"):
+        embedder.to("tpu")
+    monkeypatch.setattr("elmore.embedding.embedder.resolve_device", lambda _: "cuda:0")
+    monkeypatch.setattr("elmore.embedding.embedder.open_engine", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        embedder.to("cuda")
+    assert (embedder.engine, embedder.options) == before
+    np.testing.assert_array_equal(embedder.encode("I took a bow."), expected)
+
+
+class FailingEngine(EngineProxy):
+    """Fails to encode groups that contain a word of 13 letters."""
+
+    def encode_words(self, ids: Any) -> Any:
+        # A word has its letters, and a mark at each end.
+        if (ids.character_ids[:, 14:15] == ByteAlphabet.WORD_END).any():
+            raise RuntimeError("cannot encode")
+        return self.engine.encode_words(ids)
+
+
+@pytest.mark.filterwarnings("ignore::elmore.errors.InputWarning")  # no capitals
+def test_threads_share_an_embedder_while_some_calls_fail(tiny_model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = Embedder(tiny_model, device="cpu")
+    sentences = [[f"word{(7 * number + position) % 60}" for position in range(5)] for number in range(40)]
+    expected = alone.encode(sentences)
+    monkeypatch.setattr("elmore.embedding.embedder.open_engine", lambda *a, **k: FailingEngine(open_engine(*a, **k)))
+    shared = Embedder(tiny_model, device="cpu")
+    start = Barrier(8)
+
+    def work(thread: int) -> int:
+        start.wait(60)
+        failures = 0
+        for attempt in range(10):
+            wrong = [["fine", "thirteen" + "-" * 4 + str(thread)]] if attempt % 2 else [["fine", 3]]
+            if thread % 2:
+                with pytest.raises(RuntimeError if attempt % 2 else InputError):
+                    shared.encode([*sentences, *wrong])
+                failures += 1
+            if thread == 0:
+                shared.clear_words()
+            order = random.Random(10 * thread + attempt).sample(range(40), 40)
+            for number, vectors in zip(order, shared.encode([sentences[n] for n in order]), strict=True):
+                assert_same(vectors, expected[number], shared)
+        return failures
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(work, range(8), timeout=120)) == [0, 10] * 4
+    # All words of the last calls are stored, and none twice.
+    shared.encode(sentences)
+    assert len(shared._running.store) <= 60 + 3
