@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+import elmore
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     "README.md",
+    "docs/elmo.md",
     "docs/export.md",
     "docs/layers.md",
     "docs/migrating.md",
@@ -23,6 +26,14 @@ PAGES = [
     "docs/tasks.md",
     "docs/text.md",
     "docs/threads.md",
+]
+PAGES_WITHOUT_COMMANDS = [
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/architecture.md",
+    "docs/comparing.md",
+    "docs/glossary.md",
+    "docs/troubleshooting.md",
 ]
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -84,7 +95,15 @@ def check_python(block: Block, names: dict[str, object], page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, "docs/architecture.md", "docs/comparing.md", "CONTRIBUTING.md", "SECURITY.md"]
+    "page",
+    [
+        *PAGES,
+        "docs/architecture.md",
+        "docs/comparing.md",
+        "docs/glossary.md",
+        "docs/troubleshooting.md",
+        "CONTRIBUTING.md",
+    ],
 )
 def test_every_link_leads_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -110,4 +129,30 @@ def test_architecture_page_lists_each_package() -> None:
         for path in package.iterdir()
         if (path.is_dir() or path.suffix == ".py") and not path.name.startswith("_")
     }
-    assert listed_modules() == present - {"version.py", "tiny_random.py"}
+    assert listed_modules() == present - {"version.py"}
+
+
+def table_names(page: str, heading: str) -> set[str]:
+    """The names in the first column of the table under a heading."""
+    section = (ROOT / page).read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    return {name for row in section.splitlines() if row.startswith("| `") for name in re.findall(r"`(\w+)", row)[:1]}
+
+
+def test_troubleshooting_page_lists_each_error() -> None:
+    family = {
+        name
+        for name, value in vars(elmore.errors).items()
+        if isinstance(value, type) and issubclass(value, elmore.ElmoreError) and value is not elmore.ElmoreError
+    }
+    assert table_names("docs/troubleshooting.md", "Errors") == family
+
+
+def test_troubleshooting_page_lists_each_environment_variable() -> None:
+    sources = [*(ROOT / "src").rglob("*.py"), ROOT / "setup.py"]
+    read = {
+        name
+        for path in sources
+        for name in re.findall(r"""environ[\w.]*[\[(]\s*["'](ELMORE_\w+)""", path.read_text(encoding="utf-8"))
+    }
+    # Internal: tests name another library with it.
+    assert read - {"ELMORE_NATIVE_LIBRARY"} <= table_names("docs/troubleshooting.md", "Environment variables")
