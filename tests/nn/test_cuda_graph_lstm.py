@@ -1,6 +1,8 @@
 """The loop for reading on a GPU against the plain recurrence; here as it is, on a GPU captured."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from typing import Any
 
 import pytest
 import torch
@@ -196,3 +198,49 @@ def test_memory_is_free_for_other_streams_also_after_an_error(error, monkeypatch
         if error is not None:
             raise error
     assert event.calls == ["wait in stream of cpu", "record in stream of cpu"]
+
+
+class FailingCell:
+    """Raises an error in the second step of the first run."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def update(self, *arguments: Any, **options: Any) -> Tensor:
+        self.steps += 1
+        if self.steps == 2:
+            raise RuntimeError("CUDA error")
+        return TORCH_INFERENCE_CELL.update(*arguments, **options)
+
+    def write_output(self, *arguments: Any, **options: Any) -> None:
+        TORCH_INFERENCE_CELL.write_output(*arguments, **options)
+
+
+def test_run_after_an_error_in_another_thread_gives_the_same_numbers():
+    weights = random_layer(6, directions=2, vector=4, cells=6, projected=True, clips=Clips(0.9, 0.5))
+    kernel = InferenceLstm(FailingCell())
+    prepared = kernel.prepare(weights, torch.float64)
+    lengths = [5, 3]
+    inputs, state = random_reading(6, weights, lengths)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(kernel.run, prepared, inputs, lengths, state)
+        with pytest.raises(RuntimeError, match="CUDA error"):
+            first.result(timeout=60)
+        others = [threads.submit(kernel.run, prepared, inputs, lengths, state) for _ in range(4)]
+        expected, _ = run_by_autograd(weights, inputs, lengths, state)
+        for other in others:
+            torch.testing.assert_close(other.result(timeout=60)[0], expected)
+
+
+@pytest.mark.parametrize("fixed_rows", [None, 7])
+def test_run_from_one_row_of_state_starts_every_row_from_it(fixed_rows):
+    weights = random_layer(7, directions=2, vector=4, cells=6, projected=True)
+    kernel = InferenceLstm(TORCH_INFERENCE_CELL)
+    inputs, (h, c) = random_reading(7, weights, [5, 3, 1])
+    start = h[:, :1], c[:, :1]
+    found, after = kernel.run(kernel.prepare(weights, torch.float64), inputs, [5, 3, 1], start, fixed_rows=fixed_rows)
+    expected, after_expected = run_by_autograd(
+        weights, inputs, [5, 3, 1], (h[:, :1].expand(-1, 3, -1), c[:, :1].expand(-1, 3, -1))
+    )
+    for one, other in zip((found, *after), (expected, *after_expected), strict=True):
+        torch.testing.assert_close(one, other)

@@ -93,8 +93,8 @@ class Engine(Protocol):
     ) -> tuple[EngineLayers, State]:
         """The layers of packed sentences over a table of word vectors; only the first `depth` LSTM layers run.
 
-        The state has one row, the start state, or, if `rows.carried`, one for each row. The state after the last step
-        of each row is returned.
+        The state has one row, the start state, or, if `rows.carried`, one for each row. If `rows.carried`, the returned
+        state is that after the last step of each row; otherwise it has no meaning.
         """
 
     def run_steps(self, table: Any, steps: RowSteps, state: State) -> tuple[Any, State]:

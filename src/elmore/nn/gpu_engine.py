@@ -312,17 +312,14 @@ class _DeviceRows:
     def __init__(self, rows: PackedRows, device: torch.device, *, boundaries: bool) -> None:
         packing = rows.packing
         self.row_lengths: list[int] = packing.row_lengths.tolist()
-        self._num_words = len(rows.words)
         self._boundaries, self._with_boundaries = rows.boundaries, boundaries
         self._words = send(torch.from_numpy(rows.words), device)
         self._sentences = send(torch.from_numpy(np.stack([packing.rows, packing.offsets, rows.lengths])), device)
         self._last_steps = send(torch.from_numpy(packing.row_lengths - 1), device)
-        self._with = send(torch.from_numpy(rows.words_with_boundaries()), device) if boundaries else self._words
-
-    @property
-    def selected_words(self) -> Tensor:
-        """(K,) the words whose layers are returned."""
-        return self._with
+        # (K,) the words whose layers are returned
+        self.selected_words = (
+            send(torch.from_numpy(rows.words_with_boundaries()), device) if boundaries else self._words
+        )
 
     def positions(self, direction: Direction) -> Tensor:
         """(K,) where a direction reads each selected word, in (T, R) flattened."""
@@ -345,7 +342,7 @@ class _DeviceRows:
     def _positions(self, direction: Direction, *, boundaries: bool) -> Tensor:
         row, first, length = self._sentences
         length, first = (length + 2, first) if boundaries else (length, first + 1)
-        total = self._num_words + (2 * len(row) if boundaries else 0)
+        total = len(self._words) + (2 * len(row) if boundaries else 0)
         before = length.cumsum(0) - length
         rows, offsets = torch.repeat_interleave(torch.stack([row, first - before]), length, 1, output_size=total)
         return self._flat(offsets + torch.arange(total, device=row.device), rows, direction)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmore.config import ModelConfig
@@ -92,8 +93,7 @@ class PretrainedBiLM(BiLM):
 
     def with_weights(self, model: Model) -> Model:
         """The model with a copy of the present weights."""
-        tensors = {name: tensor.float() for name, tensor in self.state_dict().items()}
-        arrays = {name: array.copy() for name, array in to_arrays(tensors).items()}
+        arrays = {name: array.copy() for name, array in self._arrays().items()}
         return Model(replace(model.checkpoint, tensors=arrays))
 
     def forget(self) -> None:
@@ -118,6 +118,9 @@ class PretrainedBiLM(BiLM):
         self.forget()
         super()._load_from_state_dict(*arguments, **options)
 
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return to_arrays({name: tensor.float() for name, tensor in self.state_dict().items()})
+
     def _is_trained(self) -> bool:
         return any(parameter.requires_grad for parameter in self.parameters())
 
@@ -133,8 +136,7 @@ class PretrainedBiLM(BiLM):
         if compute is None or self.kernel_name is not None or getattr(self, "_is_replica", False):
             return None
         if self._engine is None or self._engine.compute != compute:
-            tensors = to_arrays({name: tensor.float() for name, tensor in self.state_dict().items()})
-            checkpoint = Checkpoint(config=self.config, tensors=tensors)
+            checkpoint = Checkpoint(config=self.config, tensors=self._arrays())
             self._engine = open_engine(checkpoint, device=weight.device, compute=compute)
         return self._engine
 
