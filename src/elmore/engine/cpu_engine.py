@@ -24,7 +24,7 @@ Array = NDArray[np.float32]
 
 # About as many as a sentence has words; more steps take more memory and gain no speed.
 STEPS_OF_A_ROW = 32
-# Positions and scores of a softmax at once: a block of classes is small enough for the cache of a CPU.
+# Positions and scores of a softmax in one product: a block of classes is small enough for the cache of a CPU.
 POSITIONS_AT_ONCE = 1024
 LOGITS_AT_ONCE = 2**20
 
@@ -145,7 +145,7 @@ class NumpyTable:
 
 
 class Layers:
-    """The layers h0..hL of all words, one sentence after another; boundaries are left out unless `boundaries` is true.
+    """The layers h0..hL of all words, one sentence after another; boundaries are included if `boundaries` is true.
 
     Layer 0 is the word vector, repeated for each direction, so that all layers have one size. Layer k is the output of
     LSTM layer k of each direction, forward first.
@@ -213,9 +213,9 @@ class NumpySoftmax:
         check_indices("classes", classes, len(self._bias))
         result = np.empty(len(hidden), dtype=np.float32)
         for first in range(0, len(hidden), POSITIONS_AT_ONCE):
-            some = slice(first, first + POSITIONS_AT_ONCE)
-            scores = np.einsum("np,np->n", hidden[some], self._weight[classes[some]]) + self._bias[classes[some]]
-            result[some] = scores - self._log_total(hidden[some])
+            chunk = slice(first, first + POSITIONS_AT_ONCE)
+            scores = np.einsum("np,np->n", hidden[chunk], self._weight[classes[chunk]]) + self._bias[classes[chunk]]
+            result[chunk] = scores - self._log_total(hidden[chunk])
         return result
 
     def log_distribution(self, hidden: Array) -> Array:  # (P,) -> (V,)

@@ -1,4 +1,4 @@
-"""What an engine is: the network of a model, ready for inference, without gradients.
+"""The interface of engines: the network of a model, ready for inference, without gradients.
 
 An engine is built from a `Checkpoint` and a `compute` setting. It never changes afterwards, and any number of threads
 may call it. `open_engine` chooses the implementation:
@@ -24,7 +24,7 @@ from elmore.text.word_ids import WordIds
 
 
 class PackSize(NamedTuple):
-    """How much an engine computes at once."""
+    """The largest pack of sentences that an engine computes in one call."""
 
     rows: int
     tokens: int  # in all rows, boundaries included
@@ -68,7 +68,7 @@ class Engine(Protocol):
     @property
     def pack_size(self) -> PackSize: ...
 
-    word_group: int  # words that `encode_words` receives at once, at most
+    word_group: int  # the largest number of words of one call of `encode_words`
     fixed_word_length: bool  # word ids must have the full width, so that all products have one size
 
     def encode_words(self, ids: WordIds) -> Any:

@@ -82,10 +82,10 @@ class NumpyEngine(CpuEngine):
         )
         outputs = np.zeros((num_steps, num_rows, h.shape[1]), dtype=np.float32)
         for first in range(0, num_steps, STEPS_AT_ONCE):
-            some = x[first : first + STEPS_AT_ONCE]
+            chunk = x[first : first + STEPS_AT_ONCE]
             # Rows are sorted by length, so finished rows are the last.
             active = int(np.count_nonzero(steps.lengths > first))
-            products = some[:, :active] @ layer.input + layer.bias
+            products = chunk[:, :active] @ layer.input + layer.bias
             for step, product in enumerate(products, start=first):
                 n = int(np.count_nonzero(steps.lengths > step))
                 if steps.starts is not None:
@@ -117,7 +117,7 @@ def _lstm_step(product: Array, h: Array, c: Array, layer: _Direction) -> tuple[A
 
 
 def _encode_characters(ids: NDArray[np.int64], weights: CharacterWeights) -> Array:  # (W, M) -> (W, F)
-    x = np.concatenate([_convolve(some, weights) for some in _groups(ids)]) if len(ids) else _convolve(ids, weights)
+    x = np.concatenate([_convolve(group, weights) for group in _groups(ids)]) if len(ids) else _convolve(ids, weights)
     x = np.tanh(x) if weights.tanh else np.maximum(x, 0)
     for transform, gate in weights.highways:
         g = _sigmoid(_apply(gate, x))

@@ -61,20 +61,20 @@ class WordStore:
         with self._lock:
             if len(self._words.index) > self._capacity:
                 self._words = _Words(self._engine.new_table())
-            known = self._words
+            stored = self._words
             # The boundary words come first, so that every table contains them.
-            numbers = known.find([config.bos_token, config.eos_token, *words])
+            numbers = stored.find([config.bos_token, config.eos_token, *words])
         missing = np.flatnonzero(numbers < 0)
         if len(missing):
-            wanted = [config.bos_token, config.eos_token, *words]
-            self._encode({wanted[place] for place in missing}, known)
+            requested = [config.bos_token, config.eos_token, *words]
+            self._encode({requested[index] for index in missing}, stored)
             with self._lock:
-                numbers[missing] = known.find([wanted[place] for place in missing])
+                numbers[missing] = stored.find([requested[index] for index in missing])
         with self._lock:
-            table = known.table.array()
+            table = stored.table.array()
         return NumberedWords(numbers[2:], table, (int(numbers[0]), int(numbers[1])))
 
-    def _encode(self, words: set[str], known: "_Words") -> None:
+    def _encode(self, words: set[str], stored: "_Words") -> None:
         """Add the vectors of new words, group by group."""
         engine = self._engine
         # Words of similar length together: a group is as wide as its longest word. One order, for equal results.
@@ -83,7 +83,7 @@ class WordStore:
             group = in_order[first : first + engine.word_group]
             vectors = engine.encode_words(self._indexer.index(group, trimmed=not engine.fixed_word_length))
             with self._lock:
-                known.add(group, vectors)
+                stored.add(group, vectors)
 
 
 class _Words:
@@ -103,4 +103,4 @@ class _Words:
         first = len(self.table)
         self.table.append(vectors if len(new) == len(words) else vectors[new])
         # The index follows the table: an interruption in between leaves rows without a word, which are harmless.
-        self.index.update((words[number], first + place) for place, number in enumerate(new))
+        self.index.update((words[number], first + index) for index, number in enumerate(new))

@@ -184,7 +184,7 @@ class InferenceLstm:
             return
         captured = weights.graphs.get(window)
         if captured is None or captured.buffers is not buffers:
-            for other in [one for one, old in weights.graphs.items() if old.buffers is not buffers]:
+            for other in [key for key, old in weights.graphs.items() if old.buffers is not buffers]:
                 del weights.graphs[other]
             # The first pass is not captured, because libraries initialize themselves in it.
             self._loop(weights, window, buffers)

@@ -180,8 +180,8 @@ class _Tf32:
     def number_of_requests(self) -> int | None:
         """The requests of other threads so far; None while one of them rounds the products of this thread.
 
-        If the number is the same before and after some products, no request has rounded them. In a thread with a
-        request of its own, the requests of others change nothing, and the number is always 0.
+        If the number is the same before and after some products, no request has rounded them. In a thread that made
+        a request, other requests change nothing, and the number is always 0.
         """
         with self._lock:
             if getattr(self._this_thread, "depth", 0):

@@ -289,9 +289,9 @@ class TorchSoftmax:
         numbers = send(torch.from_numpy(classes), self._weight.device)
         parts = []
         for first in range(0, len(hidden), POSITIONS_AT_ONCE):
-            some, chosen = hidden[first : first + POSITIONS_AT_ONCE], numbers[first : first + POSITIONS_AT_ONCE]
-            scores = (some * self._weight[chosen]).sum(dim=-1) + self._bias[chosen]
-            parts.append(scores - self._log_total(some))
+            chunk = slice(first, first + POSITIONS_AT_ONCE)
+            scores = (hidden[chunk] * self._weight[numbers[chunk]]).sum(dim=-1) + self._bias[numbers[chunk]]
+            parts.append(scores - self._log_total(hidden[chunk]))
         return _as_array(torch.cat(parts))
 
     @torch.no_grad()

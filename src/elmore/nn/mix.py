@@ -68,7 +68,8 @@ class LayerMix(nn.Module):
 
     def extra_repr(self) -> str:
         weights = ", ".join(f"{weight:.2f}" for weight in self.weights.tolist())
-        frozen = [part for part, own in (("weights", self.scalars), ("gamma", self.gamma)) if not own.requires_grad]
+        parts = ("weights", self.scalars), ("gamma", self.gamma)
+        frozen = [part for part, tensor in parts if not tensor.requires_grad]
         normalized = f", normalize={self.normalize!r}" if self.normalize else ""
         return f"weights=[{weights}], gamma={self.gamma.item():.2f}{normalized}{f', frozen={frozen}' if frozen else ''}"
 
