@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from elmore.tasks.compare_models import compare
+from elmore.tasks.comparison.compare import compare
 from elmore.tasks.comparison.events import Event
 from elmore.training.graceful_stop import StoppableEvents
 

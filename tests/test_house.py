@@ -21,7 +21,7 @@ FOREIGN = ("compat/", "triton_")
 EXCEPTIONS = {
     "corpus/prepare.py:prepare": "a public door: its options are keywords, as those of the command are flags",
     "embedding/embedder.py:Embedder.encode": "a public door: sentences, and seven keywords with defaults",
-    "tasks/compare_models.py:compare": "a public door: its options are keywords, as those of the command are flags",
+    "tasks/comparison/compare.py:compare": "a public door: its options are keywords, as those of the command are flags",
     "text/sentence_reader.py:read_sentences": "a path, and eight keywords with defaults; most callers give two",
 }
 

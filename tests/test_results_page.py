@@ -7,9 +7,9 @@ import pytest
 import results_page_figures as page
 import task_comparison_figures as tables
 
-from elmore.tasks.comparison.result import CellResult, TestScore
+from elmore.tasks.comparison.plan import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.comparison.store import RunResult, TestScore
 from elmore.tasks.comparison.table import tabulate
-from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.model_folder import MixWeights
 
@@ -19,7 +19,7 @@ DEV = {WITHOUT: (50.0, 60.0, 59.0), WITH: (58.0, 61.0, 64.0)}
 def keep(folder: Path, name: str, test: str, scores: dict[str, tuple[float, ...]], parts: dict[str, float]) -> None:
     """The results of a comparison of as many seeds as there are scores."""
     results = [
-        CellResult(
+        RunResult(
             variant=variant,
             changes={},
             fraction=1.0,

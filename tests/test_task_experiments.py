@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.comparison.plan import WITH, WITHOUT, make_plan, paper_variants
 from elmore.tasks.core.registry import find_task
 from elmore.tasks.core.training_run import resolve_recipe
 from small_comparison import RECIPE, write_data
@@ -40,7 +40,7 @@ def plan_of(comparison):
 def test_every_comparison_can_be_planned_and_every_file_is_there_or_can_be_cut(experiment):
     cuts = {f"cuts/{name}" for name in experiment["cut_data"].cut_names()}
     for name, comparison in experiment["comparisons"].COMPARISONS.items():
-        assert plan_of(comparison).cells, name
+        assert plan_of(comparison).runs, name
         train = [comparison.train] if isinstance(comparison.train, str) else comparison.train
         for file in (*train, comparison.dev, *comparison.tests.values()):
             assert file in cuts or not DATA.is_dir() or (DATA / file).is_file(), file
@@ -55,7 +55,7 @@ def test_tables_of_one_set_share_their_recipe_data_and_trainings(experiment):
         assert (comparison.changes, comparison.train, comparison.tests) == (first.changes, first.train, first.tests)
         # Whatever else is in its table, what both have is kept under the same name.
         together = plan_of(experiment["run"].union([first, comparison]))
-        assert {cell.key for cell in plan_of(comparison).cells} <= {cell.key for cell in together.cells}, name
+        assert {cell.key for cell in plan_of(comparison).runs} <= {cell.key for cell in together.runs}, name
 
 
 def test_a_union_trains_all_that_its_comparisons_do(experiment):

@@ -26,7 +26,7 @@ from typing import Any
 from elmore.errors import ElmoreError
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
-from elmore.tasks.comparison.variants import WITHOUT, Variant
+from elmore.tasks.comparison.plan import WITHOUT, Variant
 
 RESULTS = Path(__file__).parent / "results"
 SHARED = Path("../shared/data")  # from the root of the repository

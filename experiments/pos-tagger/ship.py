@@ -17,7 +17,7 @@ from typing import Any
 from elmore.defaults import DEFAULT_MODEL
 from elmore.fields import read_fields
 from elmore.model import load as load_bilm
-from elmore.tasks.comparison.cell_run import train_command
+from elmore.tasks.comparison.jobs import train_command
 from elmore.tasks.core.model_folder import StoredTaskModel, in_half_precision, read_task_model, write_task_model
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.tagging.pos import POS

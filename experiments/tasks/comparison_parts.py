@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elmore.tasks.comparison.variants import WITHOUT, Variant, paper_variants
+from elmore.tasks.comparison.plan import WITHOUT, Variant, paper_variants
 
 FRACTIONS = (0.01, 0.03, 0.1, 0.3)
 GLOVE = "vectors/glove.6B.100d.cut.txt.xz"

@@ -18,7 +18,7 @@ from comparison_parts import (
 )
 from text_comparisons import TEXT_COMPARISONS
 
-from elmore.tasks.comparison.variants import WITHOUT, Variant, paper_variants
+from elmore.tasks.comparison.plan import WITHOUT, Variant, paper_variants
 
 CONTEXT_FREE = "layer 0"
 

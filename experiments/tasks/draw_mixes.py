@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from elmore.tasks.comparison.variants import WITH
+from elmore.tasks.comparison.plan import WITH
 from elmore.tasks.core.mix_plot import STYLE, plot_mixes
 
 RESULTS = Path(__file__).parent / "results"

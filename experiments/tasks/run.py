@@ -31,9 +31,9 @@ from elmore.errors import ElmoreError, InputError
 from elmore.files.atomic_files import atomic_write
 from elmore.tasks import compare
 from elmore.tasks.comparison.events import Reported
-from elmore.tasks.comparison.folder import ComparisonFolder
-from elmore.tasks.comparison.report import write_report
-from elmore.tasks.comparison.variants import Variant, make_plan
+from elmore.tasks.comparison.plan import Variant, make_plan
+from elmore.tasks.comparison.plots import write_report
+from elmore.tasks.comparison.store import ComparisonFolder
 from elmore.tasks.core.registry import find_task
 from elmore.tasks.core.training_run import resolve_recipe
 
@@ -91,7 +91,7 @@ def tabulate_kept(name: str, comparison: Comparison, arguments: argparse.Namespa
         raise InputError(f"{name}: no trainings are kept in {kept.path}")
     task, variants = find_task(comparison.task), wanted(comparison.variants, arguments.only)
     plan = make_plan(resolve_recipe(task, changes_of(comparison, arguments)), variants, seeds=arguments.seeds)
-    print(f"{name}: {write_report(arguments.results / name, task, plan, kept=kept)}")
+    print(f"{name}: {write_report(arguments.results / name, task, plan, results_folder=kept)}")
 
 
 def union(comparisons: Sequence[Comparison]) -> Comparison:

@@ -20,7 +20,7 @@ from comparison_parts import (
     settings,
 )
 
-from elmore.tasks.comparison.variants import Variant, paper_variants
+from elmore.tasks.comparison.plan import Variant, paper_variants
 
 SQUAD = {
     "task": "squad",

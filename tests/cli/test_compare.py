@@ -59,5 +59,5 @@ def test_ctrl_c_saves_and_says_how_to_go_on(data, tmp_path):
         running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "stopped, with 0 of 2 trainings done, and the others saved" in told
+    assert "stopped; 0 of 2 runs are done, and the others are saved" in told
     assert f"to resume it: elmore compare ner --train {data['train']}" in told

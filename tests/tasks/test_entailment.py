@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.core.events import Opened
+from elmore.tasks.core.events import Configured
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.entailment import JudgedPair
 from elmore.training.log import read_log
@@ -34,7 +34,7 @@ def test_the_handful_is_learnt_and_with_it_both_mixes(run):
 
 def test_pairs_without_consensus_are_counted_and_left_out(data, tmp_path):
     opened = train_small("entailment", tmp_path / "run", data, training__epochs=1)[0]
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, Configured)
     assert (opened.train, opened.dev) == (4, 4)
     assert opened.notices[0] == "train: 1 pair left out whose label is -: the annotators did not agree on one"
 

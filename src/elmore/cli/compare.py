@@ -135,11 +135,11 @@ def compare(
     """
     if elmo:
         changes["elmo.model"] = elmo
+    from elmore.cli.comparison_display import comparison_display
     from elmore.sources.urls import without_credentials
-    from elmore.tasks.compare_models import compare as events_of
-    from elmore.tasks.comparison.display import comparison_display
+    from elmore.tasks.comparison.compare import compare as events_of
     from elmore.tasks.comparison.events import Interrupted, Reported
-    from elmore.tasks.comparison.variants import paper_variants
+    from elmore.tasks.comparison.plan import paper_variants
     from elmore.training.graceful_stop import graceful_stop
 
     resume_command = shlex.join(["elmore", *map(without_credentials, sys.argv[1:])])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from elmore.errors import requires_torch
 
 if TYPE_CHECKING:
-    from elmore.tasks.compare_models import compare
+    from elmore.tasks.comparison.compare import compare
     from elmore.tasks.core.ensemble_run import train_ensemble
     from elmore.tasks.core.registry import TASKS
     from elmore.tasks.core.trained_model import TrainedModel, load
@@ -24,7 +24,7 @@ __all__ = ["TASKS", "TrainedModel", "compare", "load", "train", "train_ensemble"
 _HOMES = {
     "TASKS": "elmore.tasks.core.registry",
     "TrainedModel": "elmore.tasks.core.trained_model",
-    "compare": "elmore.tasks.compare_models",
+    "compare": "elmore.tasks.comparison.compare",
     "load": "elmore.tasks.core.trained_model",
     "train": "elmore.tasks.core.training_run",
     "train_ensemble": "elmore.tasks.core.ensemble_run",

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from elmore.errors import MissingExtra
+from elmore.tasks.comparison.plan import WITH, WITHOUT, Variant, make_plan, paper_variants
 from elmore.tasks.comparison.plots import learned_mixes, plot_comparison, plot_dev_scores, plot_fractions
-from elmore.tasks.comparison.result import CellResult, TestScore
+from elmore.tasks.comparison.store import RunResult, TestScore
 from elmore.tasks.comparison.table import tabulate
-from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, make_plan, paper_variants
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.mix_plot import STYLE, plot_mixes
 from elmore.tasks.core.model_folder import MixWeights
@@ -15,11 +15,11 @@ from elmore.tasks.core.model_folder import MixWeights
 PLAN = make_plan(TaskRecipe(), paper_variants(layers=["last"], where=["input", "both"], fractions=[0.01, 0.1]), seeds=2)
 
 
-def result(cell) -> CellResult:
+def result(cell) -> RunResult:
     elmo = cell.recipe.elmo
     places = {"both": ("input", "output"), "none": ()}.get(elmo.where, (elmo.where,))
     value = 80.0 + 10 * cell.fraction + cell.seed
-    return CellResult(
+    return RunResult(
         variant=cell.variant,
         changes=cell.changes,
         fraction=cell.fraction,
@@ -37,7 +37,7 @@ def result(cell) -> CellResult:
     )
 
 
-RESULTS = [result(cell) for cell in PLAN.cells]
+RESULTS = [result(cell) for cell in PLAN.runs]
 COMPARISON = tabulate("pos", PLAN, RESULTS, {})
 
 

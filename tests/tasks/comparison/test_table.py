@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from elmore.tasks.comparison.result import CellResult, EnsembleResult, TestScore
+from elmore.tasks.comparison.plan import WITH, WITHOUT, make_plan, paper_variants
+from elmore.tasks.comparison.store import EnsembleResult, RunResult, TestScore
 from elmore.tasks.comparison.table import tabulate
-from elmore.tasks.comparison.variants import WITH, WITHOUT, make_plan, paper_variants
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.model_folder import MixWeights
 from elmore.tasks.coref.metric import conll_counts, conll_of_counts, coreference_scores
@@ -15,8 +15,8 @@ from elmore.tasks.significance import bootstrap_interval, randomization_test
 PLAN = make_plan(TaskRecipe(), paper_variants(where=["input"]), seeds=3)
 
 
-def result(variant: str, seed: int, test: float, dev_scores: tuple[float, ...] = (50.0, 60.0)) -> CellResult:
-    return CellResult(
+def result(variant: str, seed: int, test: float, dev_scores: tuple[float, ...] = (50.0, 60.0)) -> RunResult:
+    return RunResult(
         variant=variant,
         changes={},
         fraction=1.0,

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ import torch
 
 from elmore.errors import InputError, NotFound
 from elmore.tasks.core import trainer
-from elmore.tasks.core.events import Finished, Opened, Told
+from elmore.tasks.core.events import Configured, Finished, Message
+from elmore.tasks.core.registry import TASKS
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.core.training_run import drawn, train
 from elmore.training.events import Evaluated, Progressed, RolledBack, Started, Stopped
@@ -48,7 +50,7 @@ def test_a_task_learns_its_handful_with_elmo_and_without(task, data, runs, tmp_p
     for folder in (runs[task], tmp_path / "without"):
         assert load(folder, device="cpu").evaluate(data[task]).value == 100
     opened, finished = events[0], events[-1]
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, Configured)
     assert isinstance(finished, Finished)
     assert "without ELMo" in str(opened)
     assert str(finished).startswith("best dev ")
@@ -264,8 +266,8 @@ def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tm
     before, after = load_bilm("tiny-random"), load_bilm(tmp_path / "run/model/elmo")
     # All of it is counted, though it waits for its turn.
     frozen, *_ = train_small("ner", tmp_path / "frozen", data["ner"], training__epochs=1)
-    assert isinstance(opened, Opened)
-    assert isinstance(frozen, Opened)
+    assert isinstance(opened, Configured)
+    assert isinstance(frozen, Configured)
     assert opened.parameters == frozen.parameters + before.config.num_parameters
     # Of three parts only the highest had its turn in one epoch.
     old, new = before.checkpoint.float_arrays(), after.checkpoint.float_arrays()
@@ -279,7 +281,7 @@ def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
     longer = tmp_path / "longer.conll"
     longer.write_text(f"{data['ner'].read_text()}\n" * 40)
     events = train_small("ner", tmp_path / "run", longer, elmo__training="fine-tuned", training__epochs=1)
-    tuned, read = [str(event) for event in events if isinstance(event, Told)]
+    tuned, read = [str(event) for event in events if isinstance(event, Message)]
     assert tuned.startswith("fine-tuned tiny-random on 160 sentences of the task: perplexity ")
     assert read == "the biLM reads all sentences once; their layers are kept for the training"
     card = json.loads((tmp_path / "run/model/task.json").read_text())
@@ -294,7 +296,7 @@ def test_a_bilm_is_fine_tuned_on_whole_sentences_where_a_task_learns_from_phrase
     short = {"training__epochs": 1, "training__batch_size": 100}
     tuned, opened, *_ = train_small("sentiment", tmp_path / "run", trees, elmo__training="fine-tuned", **short)
     assert str(tuned).startswith("fine-tuned tiny-random on 200 sentences of the task: perplexity ")
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, Configured)
     assert opened.train > 200
 
 
@@ -440,7 +442,7 @@ def test_what_is_left_out_is_told_in_training_and_in_scoring(tmp_path):
     trees = tmp_path / "trees.txt"
     trees.write_text("(3 (2 It) (4 works))\n(1 (2 It) (0 fails))\n(2 (2 It) (2 is))\n")
     opened, *_ = train_small("sentiment", tmp_path / "run", trees, task__binary=True, training__epochs=1)
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, Configured)
     assert opened.notices == ("train: 5 neutral phrases left out", "dev: 1 neutral phrase left out")
     assert load(tmp_path / "run", device="cpu").evaluate(trees).notices == ("1 neutral phrase left out",)
 
@@ -467,3 +469,27 @@ def test_an_epoch_of_little_data_is_as_long_as_the_recipe_says(data, tmp_path):
     assert epoch > opened.train
     scored = [entry["step"] for entry in read_log(tmp_path / "log.jsonl") if "heldout" in entry]
     assert scored == [epoch, 2 * epoch]
+
+
+def test_task_outside_of_elmore_is_trained_and_loaded_by_its_object(tmp_path):
+    task = replace(TASKS["ner"], name="people")
+    data = write_data(tmp_path)["ner"]
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], "training.epochs": 2}
+    list(train(task, tmp_path / "run", train=data, dev=data, recipe=recipe, device="cpu"))
+    with pytest.raises(InputError, match="the task 'people' is not one of Elmore's"):
+        load(tmp_path / "run", device="cpu")
+    with pytest.raises(InputError, match="the model is of the task 'people', not 'pos'"):
+        load(tmp_path / "run", task=TASKS["pos"], device="cpu")
+    assert load(tmp_path / "run", task=task, device="cpu").evaluate(data).metric == "F1"
+
+
+def test_run_resumes_with_same_files_under_other_paths(tmp_path, monkeypatch):
+    data = write_data(tmp_path)["ner"]
+    monkeypatch.chdir(tmp_path)
+    recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], "training.epochs": 3}
+    events = train("ner", "run", train=data.name, dev=data.name, recipe=recipe, device="cpu")
+    for event in events:
+        if isinstance(event, Evaluated):
+            events.stop()
+    again = list(train("ner", tmp_path / "run", train=data, dev=data, resume=True, device="cpu"))
+    assert isinstance(again[-1], Finished)

@@ -9,7 +9,7 @@ import pytest
 from elmore.embedding.embedder import Embedder
 from elmore.errors import InputWarning
 from elmore.tasks.core import assembly
-from elmore.tasks.core.events import Told
+from elmore.tasks.core.events import Message
 from elmore.tasks.inputs import layer_cache
 from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.text.style import TokenizerConfig
@@ -108,7 +108,7 @@ def test_that_the_bilm_reads_is_told_only_where_it_does(tmp_path):
         events = train(
             "ner", tmp_path / run, train=data, dev=data, recipe=recipe, cache=tmp_path / "cache", device="cpu"
         )
-        return [str(event) for event in events if isinstance(event, Told)]
+        return [str(event) for event in events if isinstance(event, Message)]
 
     assert told("first") == ["the biLM reads all sentences once; their layers are kept for the training"]
     assert told("second") == []

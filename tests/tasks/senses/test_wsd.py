@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmore.errors import InputError, NotFound
-from elmore.tasks.core.events import Finished, Fitted, Fitting, Opened
+from elmore.tasks.core.events import Configured, Finished, Fitted, Fitting
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import train
 from elmore.tasks.senses.wsd import LinearSense, NearestSense, PredictedSense, SenseSentence
@@ -163,7 +163,7 @@ def test_the_layer_is_chosen_on_the_dev_set_and_all_scores_are_told(data, tmp_pa
     index = str(write_index(tmp_path))
     events = train_small("wsd", tmp_path / "all", data, task__sense_index=index)
     opened, fitted, finished = events
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, Configured)
     assert isinstance(fitted, Fitted)
     assert isinstance(finished, Finished)
     assert "small: 1 sentence without a target left out" in str(opened)
@@ -301,7 +301,7 @@ def test_a_fit_that_is_stopped_can_be_begun_again(data, tmp_path, cache):
     recipe = {**SMALL, "task.sense_index": str(write_index(tmp_path))}
     given = {"train": data, "dev": data, "cache": cache and tmp_path / cache, "device": "cpu"}
     events = train("wsd", tmp_path / "run", recipe=recipe, **given)
-    assert isinstance(next(events), Opened)
+    assert isinstance(next(events), Configured)
     events.stop()
     assert isinstance(list(events)[-1], Stopped)
     assert not (tmp_path / "run/model").exists()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from elmore.errors import InputError, InputWarning
-from elmore.tasks.compare_models import compare
-from elmore.tasks.comparison.cell_run import score_tests
+from elmore.tasks.comparison.compare import compare
 from elmore.tasks.comparison.events import Reported
-from elmore.tasks.core.events import Opened
+from elmore.tasks.comparison.jobs import score_tests
+from elmore.tasks.core.events import Configured
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.inputs.layer_cache import LayerReader
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
@@ -169,7 +169,7 @@ def test_odd_answers_are_counted_and_explained(tmp_path):
 def test_what_was_left_out_is_told_before_a_training(tmp_path):
     file = written(tmp_path / "odd.json", asked("Ann met Bob.", a=("Ann", 0), b=("Bob", 3)))
     opened = train_small("squad", tmp_path / "run", file, training__epochs=1)[0]
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, Configured)
     assert (opened.train, opened.dev) == (1, 2)
     assert "train: 1 answer does not stand where answer_start says: not trained on" in opened.notices
 

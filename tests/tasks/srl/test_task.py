@@ -8,7 +8,7 @@ import torch
 import small_tasks
 from elmore.engine.rows import bucket_by_length
 from elmore.errors import InputError, InputWarning
-from elmore.tasks.comparison.preparation import read_data
+from elmore.tasks.comparison.jobs import read_data
 from elmore.tasks.core import batching
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import resolve_recipe, train

@@ -1,1 +1,1 @@
-"""What a comparison is made of: variants of a recipe, their trainings side by side, tables and plots."""
+"""Comparison of variants of a recipe: plan, jobs, processes, store, table and plots."""

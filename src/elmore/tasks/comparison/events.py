@@ -1,94 +1,85 @@
-"""What a comparison tells while it runs. Each event prints as a line for people."""
+"""The events of a comparison. Each prints as text for people."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from elmore.display import pluralize
-from elmore.tasks.comparison.result import CellResult, EnsembleResult
+from elmore.tasks.comparison.plan import ComparisonRun
+from elmore.tasks.comparison.store import EnsembleResult, RunResult
 from elmore.tasks.comparison.table import Comparison
-from elmore.tasks.comparison.variants import Cell
+from elmore.tasks.core.events import Message
 from elmore.training.events import Progressed, duration
 
 
 class Planned(NamedTuple):
-    """Before anything else."""
+    """The first event."""
 
     task: str
     variants: int
     seeds: int
-    cells: int
-    done: int  # by an earlier try
+    runs: int
+    done: int  # by earlier calls
     jobs: int
-    notices: tuple[str, ...]  # what was left out of the data, and why
+    notices: tuple[str, ...]  # on the data
 
     def __str__(self) -> str:
-        done = f", {self.done} of them done already" if self.done else ""
-        beside = f", {self.jobs} at once" if self.jobs > 1 else ""
+        done = f", {self.done} of them already done" if self.done else ""
+        parallel = f", {self.jobs} in parallel" if self.jobs > 1 else ""
         variants, seeds = pluralize(self.variants, "variant"), pluralize(self.seeds, "seed")
-        sizes = f"{variants}, {seeds}: {pluralize(self.cells, 'training')}"
-        first = f"{self.task}: {sizes}{done}{beside}"
-        return "\n".join([first, *self.notices])
+        runs = pluralize(self.runs, "training run")
+        return "\n".join([f"{self.task}: {variants}, {seeds}: {runs}{done}{parallel}", *self.notices])
 
 
-class Told(NamedTuple):
-    """Something that happened on the way, in words."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class TextRead(NamedTuple):
-    """ELMo has read a part of the text, for all trainings."""
+class TextEncoded(NamedTuple):
+    """The biLM has encoded a part of the text, for all runs."""
 
     tokens: int
     total: int
 
     def __str__(self) -> str:
-        return f"read {self.tokens:,} of {self.total:,} tokens with ELMo"
+        return f"encoded {self.tokens:,} of {self.total:,} tokens with ELMo"
 
 
-class CellStarted(NamedTuple):
-    """A training begins, or goes on."""
+class RunStarted(NamedTuple):
+    """A training run starts or resumes."""
 
-    cell: Cell
+    run: ComparisonRun
     resumes: bool
 
     def __str__(self) -> str:
-        return f"{self.cell}: {'goes on' if self.resumes else 'begins'}"
+        return f"{self.run}: {'resumes' if self.resumes else 'starts'}"
 
 
-class CellProgressed(NamedTuple):
-    """Now and then."""
+class RunProgressed(NamedTuple):
+    """Progress of a training run, every few seconds."""
 
-    cell: Cell
+    run: ComparisonRun
     progress: Progressed
 
     def __str__(self) -> str:
-        return f"{self.cell}: {self.progress}"
+        return f"{self.run}: {self.progress}"
 
 
-class CellEvaluated(NamedTuple):
-    """A training has ended an epoch."""
+class RunEvaluated(NamedTuple):
+    """A training run has finished an epoch."""
 
-    cell: Cell
+    run: ComparisonRun
     epoch: int
     metric: str
     value: float
 
     def __str__(self) -> str:
-        return f"{self.cell}: epoch {self.epoch}, {self.metric} {self.value:.2f}"
+        return f"{self.run}: epoch {self.epoch}, {self.metric} {self.value:.2f}"
 
 
-class CellFinished(NamedTuple):
-    """A training has ended, and its result is kept."""
+class RunFinished(NamedTuple):
+    """A training run is finished, and its result is stored."""
 
-    cell: Cell
-    result: CellResult
+    run: ComparisonRun
+    result: RunResult
     done: int
-    cells: int
+    runs: int
     seconds_left: float | None  # None: unknown
 
     def __str__(self) -> str:
@@ -96,13 +87,13 @@ class CellFinished(NamedTuple):
         tests = ", ".join(f"{name} {score.value:.2f}" for name, score in result.tests.items())
         left = "" if self.seconds_left is None else f", about {duration(self.seconds_left)} left"
         return (
-            f"{self.cell}: {result.metric} {tests}; dev {result.dev:.2f} after epoch {result.best_epoch} of "
-            f"{result.epochs} ({self.done} of {self.cells} trainings done{left})"
+            f"{self.run}: {result.metric} {tests}; dev {result.dev:.2f} after epoch {result.best_epoch} of "
+            f"{result.epochs} ({self.done} of {self.runs} runs done{left})"
         )
 
 
 class EnsembleScored(NamedTuple):
-    """The models of all seeds of a variant have decided together, and what came of it is kept."""
+    """The ensemble of a variant is scored, and its result is stored."""
 
     name: str
     result: EnsembleResult
@@ -111,29 +102,29 @@ class EnsembleScored(NamedTuple):
         return f"{self.name}: {', '.join(f'{name} {score.value:.2f}' for name, score in self.result.tests.items())}"
 
 
-class CellFailed(NamedTuple):
-    """A training could not be ended; the others go on."""
+class RunFailed(NamedTuple):
+    """A training run failed. The other runs continue."""
 
-    cell: Cell
+    run: ComparisonRun
     error: str
     details: Path  # the traceback
 
     def __str__(self) -> str:
-        return f"{self.cell}: failed: {self.error} (more in {self.details})"
+        return f"{self.run}: failed: {self.error} (details in {self.details})"
 
 
 class Interrupted(NamedTuple):
-    """After the user asked for it; all trainings are saved."""
+    """The last event after a stop request. All runs are saved."""
 
     done: int
-    cells: int
+    runs: int
 
     def __str__(self) -> str:
-        return f"stopped, with {self.done} of {self.cells} trainings done, and the others saved"
+        return f"stopped; {self.done} of {self.runs} runs are done, and the others are saved"
 
 
 class Reported(NamedTuple):
-    """At the end."""
+    """The last event of a complete comparison."""
 
     comparison: Comparison
     files: Mapping[str, Path]
@@ -143,22 +134,22 @@ class Reported(NamedTuple):
     def __str__(self) -> str:
         lines = [f"wrote {', '.join(str(path) for path in self.files.values())}"]
         if not self.is_drawn:
-            lines.append("for plots: pip install 'elmore[plots]', and give the same command again")
+            lines.append("for plots, run pip install 'elmore[plots]' and the same command again")
         if self.failed:
-            tries = "tries it" if self.failed == 1 else "tries them"
-            lines.append(f"{pluralize(self.failed, 'training')} failed; the same command {tries} again")
+            them = "it" if self.failed == 1 else "them"
+            lines.append(f"{pluralize(self.failed, 'run')} failed; to repeat {them}, run the same command again")
         return "\n".join(lines)
 
 
 Event = (
     Planned
-    | Told
-    | TextRead
-    | CellStarted
-    | CellProgressed
-    | CellEvaluated
-    | CellFinished
-    | CellFailed
+    | Message
+    | TextEncoded
+    | RunStarted
+    | RunProgressed
+    | RunEvaluated
+    | RunFinished
+    | RunFailed
     | EnsembleScored
     | Interrupted
     | Reported

@@ -1,26 +1,50 @@
-"""The plots of a comparison: scores by the amount of data, learned mixes of layers, dev scores by epoch."""
+"""The report of a comparison: table, and plots of scores by data fraction, learned mixes and dev scores."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmore.errors import MissingExtra
-from elmore.files.atomic_files import atomic_write
-from elmore.tasks.comparison.result import CellResult
-from elmore.tasks.comparison.table import Comparison, Row
-from elmore.tasks.comparison.variants import Plan, Variant
+from elmore.files.atomic_files import atomic_write, make_folder
+from elmore.tasks.comparison.events import Reported
+from elmore.tasks.comparison.plan import Plan, Variant
+from elmore.tasks.comparison.store import ComparisonFolder, RunResult
+from elmore.tasks.comparison.table import Comparison, Row, tabulate
 from elmore.tasks.core.mix_plot import PANEL, STYLE, draw_mixes
+from elmore.tasks.core.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Told apart by those who see colours otherwise, and in print without colour (Paul Tol's).
+# Message apart by those who see colours otherwise, and in print without colour (Paul Tol's).
 COLORS = ("#4477aa", "#cc6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 MARKERS = "osD^vP*"
 
 
-def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: Sequence[CellResult]) -> dict[str, Path]:
+def write_report(
+    folder: Path, task: Task[Any, Any], plan: Plan, *, results_folder: ComparisonFolder, failed: int = 0
+) -> Reported:
+    """Write table and plots of the stored results of a plan to `folder`. `failed` is the number of failed runs."""
+    planned = {run.key for run in plan.runs}
+    results = list({result.key: result for result in results_folder.read_results() if result.key in planned}.values())
+    ensembles = results_folder.read_ensembles()
+    counts = results_folder.read_counts([*results, *ensembles])
+    comparison = tabulate(task.name, plan, results, counts, task.count_score, ensembles=ensembles)
+    output = ComparisonFolder(folder)
+    make_folder(folder)
+    files = {"table": output.table, "json": output.table_json}
+    for path, text in ((files["table"], comparison.to_markdown()), (files["json"], comparison.to_json())):
+        with atomic_write(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+    try:
+        files |= plot_comparison(folder, comparison, plan, results) if results else {}
+    except MissingExtra:
+        return Reported(comparison, files, failed, is_drawn=False)
+    return Reported(comparison, files, failed, is_drawn=True)
+
+
+def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: Sequence[RunResult]) -> dict[str, Path]:
     """Draw all that there is to draw; the names of plots and their files."""
     try:
         import matplotlib as mpl
@@ -73,7 +97,7 @@ def plot_fractions(figure: "Figure", comparison: Comparison) -> None:
     panels[0].legend(loc="best")
 
 
-def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[tuple[float, ...]]]:
+def learned_mixes(plan: Plan, results: Sequence[RunResult]) -> dict[str, list[tuple[float, ...]]]:
     """The weights that each seed learnt, by variant and place, of variants whose weights are learnt."""
     from elmore.recipe import apply_overrides
 
@@ -89,7 +113,7 @@ def learned_mixes(plan: Plan, results: Sequence[CellResult]) -> dict[str, list[t
     return found
 
 
-def plot_dev_scores(figure: "Figure", metric: str, plan: Plan, results: Sequence[CellResult]) -> None:
+def plot_dev_scores(figure: "Figure", metric: str, plan: Plan, results: Sequence[RunResult]) -> None:
     """The dev score after each epoch, a line for each seed, the best marked; dotted, the mean of the baseline's best.
 
     Of the variants the baselines, and what is measured against each first: more would be a knot.
@@ -103,7 +127,7 @@ def plot_dev_scores(figure: "Figure", metric: str, plan: Plan, results: Sequence
     shown = [variant for variant in trained if variant.baseline is None or first[variant.baseline] == variant.name]
     for number, variant in enumerate(shown):
         color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
-        mine: list[CellResult] = [
+        mine: list[RunResult] = [
             result
             for result in results
             if (result.variant, result.fraction) == (variant.name, own) and result.seed in plan.seeds
@@ -134,4 +158,4 @@ def _name_above(figure: "Figure") -> None:
 
 def _trained_variants(plan: Plan) -> list[Variant]:
     """Without those that are the same as another."""
-    return [variant for variant in plan.variants if plan.same[variant.name] == variant.name]
+    return [variant for variant in plan.variants if plan.duplicate_of[variant.name] == variant.name]

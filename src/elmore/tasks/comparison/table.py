@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
-from elmore.tasks.comparison.variants import Plan
+from elmore.tasks.comparison.plan import Plan
+from elmore.tasks.comparison.store import EnsembleResult, RunResult, ScoreKey
 from elmore.tasks.significance import CountScore, bootstrap_interval, f1_of_counts, randomization_test
 
 CountsByKey = Mapping[ScoreKey, Mapping[str, NDArray[Any]]]  # and by test set
@@ -157,14 +157,14 @@ def _in_columns(header: list[str], body: list[list[str]]) -> str:
 def tabulate(
     task: str,
     plan: Plan,
-    results: Sequence[CellResult],
+    results: Sequence[RunResult],
     counts: CountsByKey,
     count_score: CountScore = f1_of_counts,
     *,
     ensembles: Sequence[EnsembleResult] = (),
 ) -> Comparison:
     """The rows of all variants that have results, and of the ensembles of all seeds; `count_score` is the task's."""
-    found: dict[ScoreKey, CellResult] = {result.key: result for result in results}
+    found: dict[ScoreKey, RunResult] = {result.key: result for result in results}
     together = {(one.variant, one.fraction): one for one in ensembles if one.seeds == plan.seeds}
     counted = _Counted(counts, count_score)
     rows, ensemble_rows = [], []
@@ -173,15 +173,15 @@ def tabulate(
         for variant in plan.variants:
             if fraction not in plan.fractions(variant):
                 continue
-            own = _of(found, plan.same[variant.name], fraction, plan.seeds)
+            own = _of(found, plan.duplicate_of[variant.name], fraction, plan.seeds)
             if not own:
                 continue
             baseline = {}
             if variant.baseline is not None:
-                baseline = _of(found, plan.same[variant.baseline], fraction, plan.seeds)
+                baseline = _of(found, plan.duplicate_of[variant.baseline], fraction, plan.seeds)
             rows.append(_row(variant.name, own, baseline, counted))
-            if ensemble := together.get((plan.same[variant.name], fraction)):
-                beside = together.get((plan.same[variant.baseline], fraction)) if variant.baseline else None
+            if ensemble := together.get((plan.duplicate_of[variant.name], fraction)):
+                beside = together.get((plan.duplicate_of[variant.baseline], fraction)) if variant.baseline else None
                 ensemble_rows.append(_ensemble_row(variant.name, ensemble, beside, counted))
     tests = tuple(results[0].tests) if results else ()
     metric = results[0].metric if results else ""
@@ -189,8 +189,8 @@ def tabulate(
 
 
 def _of(
-    found: Mapping[ScoreKey, CellResult], variant: str, fraction: float, seeds: Sequence[int]
-) -> dict[int, CellResult]:
+    found: Mapping[ScoreKey, RunResult], variant: str, fraction: float, seeds: Sequence[int]
+) -> dict[int, RunResult]:
     """The results of a variant by seed."""
     return {seed: found[variant, fraction, seed] for seed in seeds if (variant, fraction, seed) in found}
 
@@ -201,13 +201,13 @@ class _Counted(NamedTuple):
     counts: CountsByKey
     score: CountScore
 
-    def pooled(self, test: str, results: Sequence[CellResult | EnsembleResult]) -> NDArray[Any] | None:
+    def pooled(self, test: str, results: Sequence[RunResult | EnsembleResult]) -> NDArray[Any] | None:
         """What each example counted, over all seeds together; None where that was not kept."""
         arrays = [self.counts[one.key][test] for one in results if test in self.counts.get(one.key, {})]
         return np.sum(arrays, axis=0) if len(arrays) == len(results) else None
 
 
-def _row(name: str, own: Mapping[int, CellResult], baseline: Mapping[int, CellResult], counted: _Counted) -> Row:
+def _row(name: str, own: Mapping[int, RunResult], baseline: Mapping[int, RunResult], counted: _Counted) -> Row:
     results = list(own.values())
     pooled = {test: counted.pooled(test, results) for test in results[0].tests}
     common = [seed for seed in own if seed in baseline]
@@ -254,7 +254,7 @@ def _mean_score(values: Sequence[float]) -> MeanScore:
 
 def _gain(
     test: str,
-    pairs: Sequence[tuple[CellResult, CellResult]] | Sequence[tuple[EnsembleResult, EnsembleResult]],
+    pairs: Sequence[tuple[RunResult, RunResult]] | Sequence[tuple[EnsembleResult, EnsembleResult]],
     counted: _Counted,
 ) -> Gain:
     own = mean(one.tests[test].value for one, _ in pairs)

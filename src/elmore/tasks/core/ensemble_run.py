@@ -16,7 +16,7 @@ import torch
 from elmore.errors import InputError
 from elmore.recipe import LARGEST_SEED
 from elmore.tasks.core.config import TaskRecipe
-from elmore.tasks.core.events import EnsembleFinished, Event, Told
+from elmore.tasks.core.events import EnsembleFinished, Event, Message
 from elmore.tasks.core.model_folder import ensemble_members, is_task_model, write_ensemble
 from elmore.tasks.core.task import Task
 from elmore.tasks.core.trained_model import load
@@ -71,9 +71,9 @@ def _events(
     cache = request.cache or place / CACHE
     for number, member in enumerate(members):
         if is_task_model(member):
-            yield Told(f"{member.name} is trained already")
+            yield Message(f"{member.name} is trained already")
             continue
-        yield Told(f"{member.name}, {number + 1} of {len(members)}")
+        yield Message(f"{member.name}, {number + 1} of {len(members)}")
         run = RunFolder(member)
         own = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
         asked = replace(
@@ -95,7 +95,7 @@ def _events(
                 return
     if request.cache is None:
         shutil.rmtree(cache, ignore_errors=True)
-    yield EnsembleFinished(place, len(members), load(place, device=device).evaluate(request.dev))
+    yield EnsembleFinished(place, len(members), load(place, task=request.task, device=device).evaluate(request.dev))
 
 
 def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskRecipe]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from elmore.tasks.core.task import Fit
 
 
-class Opened(NamedTuple):
+class Configured(NamedTuple):
     """Before anything else: what is trained on what."""
 
     task: str
@@ -34,7 +34,7 @@ class Opened(NamedTuple):
         return "\n".join(lines)
 
 
-class Told(NamedTuple):
+class Message(NamedTuple):
     """Something that happened on the way, in words: a biLM was fine-tuned, say."""
 
     text: str
@@ -106,4 +106,4 @@ class EnsembleFinished(NamedTuple):
         return f"all {self.members} together: dev {self.score.metric} {self.score.value:.2f}\nwrote {self.folder}"
 
 
-Event = Opened | Told | RunEvent | Fitting | Fitted | Finished | EnsembleFinished
+Event = Configured | Message | RunEvent | Fitting | Fitted | Finished | EnsembleFinished

@@ -31,7 +31,7 @@ from elmore.tasks.core.model_folder import (
     member_folders,
     read_task_model,
 )
-from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.registry import TASKS
 from elmore.tasks.core.task import NO_ENSEMBLE, Dataset, FittedModel, Task, check_labels
 from elmore.tasks.inputs.bilm import load_required
 from elmore.tasks.inputs.layer_cache import LayerSource
@@ -147,22 +147,24 @@ class TrainedModel(Generic[E, P]):
 def load(
     path: str | Path | Sequence[str | Path],
     *,
+    task: Task[Any, Any] | None = None,
     elmo: str | None = None,
     device: str | torch.device | None = None,
     compute: ComputeName = DEFAULT_COMPUTE,
 ) -> TrainedModel[Any, Any]:
-    """Load a trained task model: the folder of a run, the model inside it, or one that comes with Elmore, by its name.
+    """Load a trained task model: the folder of a run or of a model, or the name of a model shipped with Elmore.
 
-    A folder wins over a name. Several, or the folder of a training of several seeds, are an ensemble: one model of the
-    task whose members decide together. `elmo` is where its biLM lies, if not where it was in training. A biLM that is
-    not the one of training is refused. `compute` is what a frozen biLM computes in, as for an `Embedder`.
+    A folder wins over a name. Several folders, or the folder of a training of several seeds, are an ensemble: one model
+    whose members predict together. `task` is the `Task` object of a model whose task is not one of Elmore's; loading a
+    folder never imports code. `elmo` is the location of the biLM, if it has moved since training. A biLM with another
+    fingerprint is rejected. `compute` is the number type of a frozen biLM, as for an `Embedder`.
     """
     check_value("compute", compute, ComputeName)
     names = [path] if isinstance(path, str | Path) else list(path)
     folders = [member for name in names for member in member_folders(find_task_model(name))]
     if not folders:
         raise InputError("no model was named; give the folder of one, or of several")
-    loader = _Loader(elmo, choose_device(device), compute)
+    loader = _Loader(task, elmo, choose_device(device), compute)
     first, *others = [loader.load(folder) for folder in folders]
     if elmo is not None and not any(model.card.elmo for model in (first, *others)):
         raise InputError(f"{folders[0]}: is without ELMo, and has no use for the biLM {elmo}; leave --elmo out")
@@ -175,8 +177,10 @@ def load(
 class _Loader:
     """Loads models, and what several of them need once: biLMs, and what reads with them."""
 
-    def __init__(self, elmo: str | None, device: torch.device, compute: ComputeName) -> None:
-        self._elmo, self._device, self._compute = elmo, device, compute
+    def __init__(
+        self, task: Task[Any, Any] | None, elmo: str | None, device: torch.device, compute: ComputeName
+    ) -> None:
+        self._task, self._elmo, self._device, self._compute = task, elmo, device, compute
         self._bilms: dict[str, Model] = {}  # by fingerprint
         self._readers: dict[tuple[str, str], LayerSource] = {}  # by fingerprint and token style
 
@@ -184,7 +188,7 @@ class _Loader:
         stored = read_task_model(path)
         card = stored.card
         with error_context(path):
-            described = task_from_card(card)
+            described = task_from_card(card, self._task)
             sources = InputResources(
                 vocabulary=stored.vocabulary,
                 vectors=_empty_vectors(stored),
@@ -221,15 +225,23 @@ class TaskAndRecipe(NamedTuple):
     recipe: TaskRecipe
 
 
-def task_from_card(card: TaskModelCard) -> TaskAndRecipe:
-    """The task of a stored model, and its recipe; what no training of that task could have written is refused."""
+def task_from_card(card: TaskModelCard, task: Task[Any, Any] | None = None) -> TaskAndRecipe:
+    """The task and the recipe of a stored model, checked. `task` is the caller's, for a task outside of Elmore."""
     with error_context(CARD_FILE):
-        task = find_task(card.task)
+        if task is None:
+            if card.task not in TASKS:
+                raise InputError(
+                    f"the task {card.task!r} is not one of Elmore's ({', '.join(TASKS)}); pass its Task object: "
+                    "elmore.tasks.load(path, task=...)"
+                )
+            task = TASKS[card.task]
+        elif card.task != task.name:
+            raise InputError(f"the model is of the task {card.task!r}, not {task.name!r}; pass the Task of the model")
         recipe = read_fields(task.recipe, card.recipe, where="recipe", error=FormatError)
         check_labels(task, card.labels)
         if recipe.elmo.is_used != (card.elmo is not None):
-            known = "missing" if card.elmo is None else "there"
-            raise FormatError(f"the biLM, elmo, is {known}, and recipe.elmo.where is {recipe.elmo.where}")
+            state = "missing" if card.elmo is None else "there"
+            raise FormatError(f"the biLM, elmo, is {state}, and recipe.elmo.where is {recipe.elmo.where}")
         return TaskAndRecipe(task, recipe)
 
 

@@ -1,7 +1,6 @@
 """From labelled examples to a task model: the door to training, for the command line and for Python alike."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,10 +19,10 @@ from elmore.recipe import apply_overrides, read_recipe
 from elmore.tasks.core.assembly import AssembledModel, find_token_style, new_model
 from elmore.tasks.core.batching import Collator
 from elmore.tasks.core.config import TaskRecipe, changed_fields
-from elmore.tasks.core.events import Event, Finished, Fitted, Fitting, Opened, Told
+from elmore.tasks.core.events import Configured, Event, Finished, Fitted, Fitting, Message
 from elmore.tasks.core.mix_plot import draw_mixes
 from elmore.tasks.core.model_folder import ELMO, TaskModelCard, write_task_model
-from elmore.tasks.core.registry import find_task
+from elmore.tasks.core.registry import TASKS, find_task
 from elmore.tasks.core.task import NO_ENSEMBLE, Batch, Dataset, Fit, FittedModel, Task, fine_tuning_sentences
 from elmore.tasks.core.trained_model import stored_model
 from elmore.tasks.core.trainer import TaskTraining, epoch_steps
@@ -116,6 +115,8 @@ def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] 
     base = changes.pop("base", None) if isinstance(recipe, Mapping) else recipe
     if isinstance(base, TaskRecipe):
         return apply_overrides(base, changes)
+    if base is None and task.name not in TASKS:
+        return apply_overrides(task.recipe(), changes)  # a task outside of Elmore: the defaults of its options
     return apply_overrides(read_recipe(base or task.name, task.recipe), changes)
 
 
@@ -129,7 +130,10 @@ def _training_events(request: TrainingRequest, device: torch.device, stop_asked:
     task, recipe = request.task, _recipe(request)
     train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
     examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
-    provenance = {"task": task.name, "train": _digest(train), "dev": _digest(dev)}
+    provenance = {"task": task.name}
+    for part, paths in (("train", request.train), ("dev", request.dev)):
+        # By content: the same files may have other paths when a run resumes.
+        provenance[part] = digest_of_files([*paths, *task.files_beside(paths, recipe.task)])
     if request.folder.is_begun:
         _check_same(request.folder, provenance)
     labels = task.labels(train.examples, recipe.task)
@@ -154,13 +158,13 @@ def _training_events(request: TrainingRequest, device: torch.device, stop_asked:
         raise InputError(f"the model of {task.name} by this task.method {NO_ENSEMBLE}")
     # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
     request.folder.write(stored)
-    yield _opened(assembled, train, dev, examples=len(examples))
+    yield _configured(assembled, train, dev, examples=len(examples))
     learnt: _Learnt | None
     if isinstance(assembled.model, FittedModel):
         learnt = yield from _fit(assembled, request, examples, dev.examples, stop_asked)
     else:
         if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
-            yield Told("the biLM reads all sentences once; their layers are kept for the training")
+            yield Message("the biLM reads all sentences once; their layers are kept for the training")
             if not assembled.maker.fill_cache(every, stop_asked):
                 yield Stopped(0)
                 return
@@ -235,13 +239,15 @@ def _bilm(
     )
 
 
-def _opened(assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int) -> Opened:
+def _configured(
+    assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int
+) -> Configured:
     options, required, joint = assembled.recipe.elmo, assembled.required, assembled.maker.joint
     trained = {parameter for parameter in assembled.model.parameters() if parameter.requires_grad}
     # A biLM that is trained too: all of it will have its turn.
     trained |= set(joint.parameters()) if joint is not None else set()
     where = "input and output" if options.where == "both" else options.where
-    return Opened(
+    return Configured(
         task=assembled.task.name,
         train=examples,
         dev=len(dev.examples),
@@ -310,12 +316,12 @@ def drawn(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
     return [examples[number] for number in sorted(order[:count].tolist())]
 
 
-def _digest(data: Dataset[Any]) -> str:
-    """That of all examples as one list of JSON, which is made piece by piece: whole it may be larger than the data."""
-    digest = hashlib.blake2b(b"[", digest_size=16)
-    for number, example in enumerate(data.examples):
-        digest.update(f"{', ' if number else ''}{json.dumps(list(example), default=str)}".encode())
-    digest.update(b"]")
+def digest_of_files(paths: Sequence[str | Path]) -> str:
+    """A digest of the contents of some files; their paths do not matter."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        with Path(path).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
     return digest.hexdigest()
 
 

@@ -24,7 +24,7 @@ from elmore.pretraining.events import Event, Finished
 from elmore.pretraining.pretrain import pretrain
 from elmore.sources.urls import without_credentials
 from elmore.tasks.core.config import ElmoOptions
-from elmore.tasks.core.events import Told
+from elmore.tasks.core.events import Message
 from elmore.tasks.core.model_folder import CARD_FILE, BilmReference
 from elmore.text.style import TokenStyle
 from elmore.text.token_styles import retokenize
@@ -72,7 +72,7 @@ def fine_tune(
     token_style: TokenStyle,
     device: torch.device,
     stop_asked: Callable[[], bool] = lambda: False,
-) -> Generator[Told, None, Model | Stopped]:
+) -> Generator[Message, None, Model | Stopped]:
     """Train a biLM as a language model on a task's sentences, in a folder, and return it, unless that was stopped.
 
     Yields what there is to tell, how far it is and the perplexity before and after. What was done by an earlier try is
@@ -108,7 +108,7 @@ def has_unfinished_fine_tuning(folder: Path) -> bool:
 
 def _told(
     events: StoppableEvents[Event], what: str, stop_asked: Callable[[], bool]
-) -> Generator[Told, None, Stopped | None]:
+) -> Generator[Message, None, Stopped | None]:
     """Of a pre-training what one who waits for a task wants to know; ends with it, or soon after it is asked to."""
     spoke = monotonic()
     for event in events:
@@ -117,11 +117,11 @@ def _told(
         if isinstance(event, Stopped):
             return event
         if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_OF_SILENCE:
-            yield Told(f"fine-tuning {what}: {event}")
+            yield Message(f"fine-tuning {what}: {event}")
             spoke = monotonic()
         if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
             before, after = event.baseline.score, event.heldout.score
-            yield Told(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
+            yield Message(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a comparison looks like: on a terminal a bar for each training that runs, elsewhere plain lines, on stderr."""
+"""Display of a comparison on stderr: on a terminal a progress bar for each run, elsewhere plain lines."""
 
 import sys
 from collections.abc import Iterator
@@ -6,35 +6,35 @@ from contextlib import contextmanager
 from typing import Any
 
 from elmore.tasks.comparison.events import (
-    CellEvaluated,
-    CellFailed,
-    CellFinished,
-    CellProgressed,
-    CellStarted,
     Event,
     Planned,
-    TextRead,
+    RunEvaluated,
+    RunFailed,
+    RunFinished,
+    RunProgressed,
+    RunStarted,
+    TextEncoded,
 )
 from elmore.training.display import TrainingDisplay
 from elmore.training.events import duration
 
 
 class ComparisonDisplay:
-    """Shows the events of a comparison as they come."""
+    """Shows the events of a comparison."""
 
     def __init__(self, lines: TrainingDisplay, *, bars: Any = None, verbose: bool = False) -> None:
         self._lines, self._bars, self._verbose = lines, bars, verbose
-        self._cells: dict[str, Any] = {}  # rich's number of each bar, by the cell's name
+        self._bar_ids: dict[str, Any] = {}  # rich's task id of each bar, by the run's name
         self._whole: Any = None
 
     def show(self, event: Event) -> None:
-        """Say what happened, and move the bars."""
+        """Print the event, and update the bars."""
         if self._bars is not None:
             self._move(event)
-        of_the_bars = (CellProgressed, CellEvaluated, TextRead, CellStarted)
-        if isinstance(event, CellProgressed) or (isinstance(event, CellEvaluated) and not self._verbose):
+        shown_by_bars = (RunProgressed, RunEvaluated, TextEncoded, RunStarted)
+        if isinstance(event, RunProgressed) or (isinstance(event, RunEvaluated) and not self._verbose):
             return
-        if self._bars is None or not isinstance(event, of_the_bars) or self._verbose:
+        if self._bars is None or not isinstance(event, shown_by_bars) or self._verbose:
             self._lines.show(event)
 
     def say(self, text: str) -> None:
@@ -44,28 +44,28 @@ class ComparisonDisplay:
     def _move(self, event: Event) -> None:
         bars = self._bars
         if isinstance(event, Planned):
-            self._whole = bars.add_task("trainings", total=event.cells, completed=event.done)
-        elif isinstance(event, TextRead):
+            self._whole = bars.add_task("runs", total=event.runs, completed=event.done)
+        elif isinstance(event, TextEncoded):
             bars.update(self._whole, description=str(event))
-        elif isinstance(event, CellStarted):
-            bars.update(self._whole, description="trainings")
-            self._cells[str(event.cell)] = bars.add_task(str(event.cell), total=None)
-        elif isinstance(event, CellEvaluated):
-            bars.update(self._cells[str(event.cell)], description=str(event))
-        elif isinstance(event, CellProgressed):
+        elif isinstance(event, RunStarted):
+            bars.update(self._whole, description="runs")
+            self._bar_ids[str(event.run)] = bars.add_task(str(event.run), total=None)
+        elif isinstance(event, RunEvaluated):
+            bars.update(self._bar_ids[str(event.run)], description=str(event))
+        elif isinstance(event, RunProgressed):
             progress = event.progress
-            text = f"{event.cell}: at most {duration(progress.seconds_left)} left, epoch {progress.epoch:.1f}"
-            number = self._cells[str(event.cell)]
+            text = f"{event.run}: at most {duration(progress.seconds_left)} left, epoch {progress.epoch:.1f}"
+            number = self._bar_ids[str(event.run)]
             bars.update(number, total=progress.steps, completed=progress.step.number, description=text)
-        elif isinstance(event, CellFinished | CellFailed):
-            if (ended := self._cells.pop(str(event.cell), None)) is not None:
+        elif isinstance(event, RunFinished | RunFailed):
+            if (ended := self._bar_ids.pop(str(event.run), None)) is not None:
                 bars.remove_task(ended)
             bars.advance(self._whole)
 
 
 @contextmanager
 def comparison_display(*, quiet: bool = False, verbose: bool = False) -> Iterator[ComparisonDisplay]:
-    """A display for the time of a comparison; its bars are gone afterwards."""
+    """A display for the duration of a comparison. Its bars are removed at the end."""
     if quiet or not sys.stderr.isatty():
         yield ComparisonDisplay(TrainingDisplay(quiet=quiet), verbose=verbose)
         return

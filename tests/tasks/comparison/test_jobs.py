@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from elmore.errors import InputError
-from elmore.tasks.compare_models import compare
-from elmore.tasks.comparison.fitted_methods import refuse_fitted
-from elmore.tasks.comparison.variants import Variant, paper_variants
+from elmore.tasks.comparison.compare import compare
+from elmore.tasks.comparison.jobs import refuse_fitted
+from elmore.tasks.comparison.plan import Variant, paper_variants
 from elmore.tasks.core.registry import TASKS
 from elmore.tasks.senses.wic import WIC, CosineThreshold, WicOptions, WicRecipe
 from elmore.tasks.tagging.ner import NER, NerRecipe
@@ -40,8 +40,8 @@ def test_methods_that_are_fitted_are_refused_and_those_that_are_trained_are_not(
     fitted, trained = FITTED[name]
     with pytest.raises(
         InputError,
-        match=f"^{name} with task.method {fitted} is fitted in one reading, and what is compared is trained in epochs; "
-        f"compare --task.method {trained}, or measure it with elmore train and elmore evaluate$",
+        match=f"^{name} with task.method {fitted} is not trained by gradient descent; compare supports only methods "
+        f"that are; compare --task.method {trained}, or measure the method with elmore train and elmore evaluate$",
     ):
         refuse_fitted(task, [own], LABELS[name])
     refuse_fitted(task, [replace(own, task=replace(own.task, method=trained))], LABELS[name])
@@ -73,7 +73,7 @@ def test_one_variant_that_is_fitted_is_enough(tmp_path):
     write_wsd(tmp_path, "senses", SENTENCES)
     write_index(tmp_path)
     events = wsd_comparison(tmp_path, Variant(name="nearest", changes={"task.method": "nearest"}))
-    with pytest.raises(InputError, match=r"wsd with task\.method nearest is fitted in one reading"):
+    with pytest.raises(InputError, match=r"wsd with task\.method nearest is not trained by gradient descent"):
         next(events)
     assert not (tmp_path / "comparison" / "runs").exists()
     assert not (tmp_path / "comparison" / "comparison.json").exists()
@@ -104,7 +104,7 @@ def test_a_task_of_ones_own_is_known_by_its_model(tmp_path):
     data = write_data(tmp_path)
     files = {name: data[name] for name in ("train", "dev", "test")}
     events = compare(own, tmp_path / "comparison", **files, recipe=NerRecipe(), jobs=0, device="cpu")
-    with pytest.raises(InputError, match=r"^mine is fitted in one reading, .* epochs; measure it with elmore train"):
+    with pytest.raises(InputError, match=r"^mine is not trained by gradient descent; .*measure the method with"):
         next(events)
 
 

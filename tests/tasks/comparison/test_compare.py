@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.compare_models import compare
+from elmore.tasks.comparison.compare import compare
 from elmore.tasks.comparison.events import (
-    CellEvaluated,
-    CellFailed,
-    CellFinished,
-    CellStarted,
     EnsembleScored,
     Interrupted,
     Reported,
-    Told,
+    RunEvaluated,
+    RunFailed,
+    RunFinished,
+    RunStarted,
 )
-from elmore.tasks.comparison.variants import WITH, WITHOUT, Variant, paper_variants
+from elmore.tasks.comparison.plan import WITH, WITHOUT, Variant, paper_variants
+from elmore.tasks.core.events import Message
 from elmore.tasks.significance import score_of
 from small_comparison import OPTIONS, RECIPE, results, small_compare, write_data, write_names
 from small_runs import ENVIRONMENT, elmore_command, ended, of_kind
@@ -41,7 +41,7 @@ def done(data, tmp_path_factory):
 
 def test_every_training_is_scored_on_every_test_set(done):
     folder, events = done
-    assert [event.cell.variant for event in of_kind(CellFinished, events)] == [WITHOUT, WITH]
+    assert [event.run.variant for event in of_kind(RunFinished, events)] == [WITHOUT, WITH]
     without, with_elmo = sorted(results(folder), key=lambda line: line["variant"], reverse=True)
     for line in (without, with_elmo):
         assert list(line["tests"]) == ["test", "other"]
@@ -95,9 +95,9 @@ def test_the_same_again_trains_nothing_and_more_trains_only_what_is_new(data, tm
     folder = tmp_path / "comparison"
     list(small_compare(data, folder))
     before = results(folder)
-    assert of_kind(CellStarted, small_compare(data, folder)) == []
+    assert of_kind(RunStarted, small_compare(data, folder)) == []
     more = list(small_compare(data, folder, seeds=2, variants=paper_variants(layers=["last"], fractions=[0.5])))
-    assert {event.cell.key for event in of_kind(CellStarted, more)} == {
+    assert {event.run.key for event in of_kind(RunStarted, more)} == {
         (WITHOUT, 0.5, 1),
         (WITH, 0.5, 1),
         ("layers=last", 1.0, 1),
@@ -135,7 +135,7 @@ def test_a_field_that_recipes_did_not_have_then_was_what_it_is_by_default(done, 
     del older["recipe"]["elmo"]["gamma"]
     try:
         (folder / "comparison.json").write_text(json.dumps(older))
-        assert of_kind(CellStarted, small_compare(data, folder)) == []
+        assert of_kind(RunStarted, small_compare(data, folder)) == []
         (folder / "comparison.json").write_text(json.dumps(older))
         with pytest.raises(InputError, match=r"elmo\.gamma was 1\.0, and is 0\.5"):
             list(small_compare(data, folder, recipe={**RECIPE, "elmo.gamma": 0.5}))
@@ -168,12 +168,12 @@ def test_a_training_that_fails_is_told_and_the_others_go_on(data, tmp_path):
     variants = [*paper_variants(), Variant(name="deep", changes={"elmo.layers": 7})]
     for _ in range(2):  # the second time it is tried again, and nothing else
         events = list(small_compare(data, folder, variants=variants))
-        (failed,) = of_kind(CellFailed, events)
+        (failed,) = of_kind(RunFailed, events)
         assert failed.error == "elmo.layers is 7, and the biLM has layers 0 to 2"
         assert "Traceback" in failed.details.read_text()
         assert events[-1].failed == 1
         assert [row.variant for row in events[-1].comparison.rows] == [WITHOUT, WITH]
-    assert [event.cell.variant for event in of_kind(CellStarted, events)] == ["deep"]
+    assert [event.run.variant for event in of_kind(RunStarted, events)] == ["deep"]
 
 
 def test_a_comparison_that_was_stopped_goes_on_and_gives_the_same(done, data, tmp_path):
@@ -181,13 +181,13 @@ def test_a_comparison_that_was_stopped_goes_on_and_gives_the_same(done, data, tm
     events = small_compare(data, folder)
     for event in events:
         # In the middle of the second training.
-        if isinstance(event, CellEvaluated) and (event.cell.variant, event.epoch) == (WITH, 2):
+        if isinstance(event, RunEvaluated) and (event.run.variant, event.epoch) == (WITH, 2):
             events.stop()
     assert isinstance(event, Interrupted)
-    assert (event.done, event.cells) == (1, 2)
-    (started, *_) = of_kind(CellStarted, again := list(small_compare(data, folder)))
-    assert (started.cell.variant, started.resumes) == (WITH, True)
-    assert [event.epoch for event in of_kind(CellEvaluated, again)] == [3, 4]
+    assert (event.done, event.runs) == (1, 2)
+    (started, *_) = of_kind(RunStarted, again := list(small_compare(data, folder)))
+    assert (started.run.variant, started.resumes) == (WITH, True)
+    assert [event.epoch for event in of_kind(RunEvaluated, again)] == [3, 4]
     assert results(folder) == results(done[0])
 
 
@@ -196,8 +196,8 @@ def test_a_line_that_was_cut_short_is_made_again(done, data, tmp_path):
     list(small_compare(data, folder))
     lines = (folder / "results.jsonl").read_text()
     (folder / "results.jsonl").write_text(lines[:-30])
-    (started,) = of_kind(CellStarted, small_compare(data, folder))
-    assert started.cell.variant == WITH
+    (started,) = of_kind(RunStarted, small_compare(data, folder))
+    assert started.run.variant == WITH
     assert results(folder) == results(done[0])
 
 
@@ -208,6 +208,32 @@ def test_models_are_kept_if_they_are_asked_for(data, tmp_path):
     line = results(tmp_path / "comparison")[0]
     model = load(tmp_path / "comparison" / "runs" / "with-elmo" / "1", device="cpu")
     assert model.evaluate(data["other"]).value == line["tests"]["other"]["value"]
+
+
+def test_compare_again_keeps_models_of_earlier_call(data, tmp_path):
+    list(small_compare(data, tmp_path, keep_models=True))
+    list(small_compare(data, tmp_path))
+    assert len(list(tmp_path.glob("runs/*/*/model/task.json"))) == 2
+
+
+def test_compare_accepts_any_name_of_test_set(data, tmp_path):
+    events = list(small_compare(data, tmp_path, test={"file": data["test"], "dev": data["other"]}))
+    assert events[-1].failed == 0
+    with np.load(next(tmp_path.glob("counts/*.npz"))) as counts:
+        assert sorted(counts.files) == ["dev", "file"]
+
+
+def test_compare_trains_a_task_outside_of_elmore(data, tmp_path):
+    from dataclasses import replace
+
+    from elmore.tasks.core.registry import TASKS
+
+    task = replace(TASKS["ner"], name="people")
+    options = {"recipe": RECIPE, "seeds": 2, "jobs": 0, "device": "cpu", "ensembles": True}
+    files = {"train": data["train"], "dev": data["dev"], "test": data["test"]}
+    events = list(compare(task, tmp_path, **files, **options))
+    assert events[-1].failed == 0
+    assert len(events[-1].comparison.ensembles) == 2
 
 
 def test_the_models_of_all_seeds_are_scored_together_if_that_is_asked_for(data, tmp_path):
@@ -241,8 +267,10 @@ def test_the_models_of_all_seeds_are_scored_together_if_that_is_asked_for(data, 
 def test_an_ensemble_of_models_that_were_not_kept_is_left_out_with_a_word(data, tmp_path):
     list(small_compare(data, tmp_path))
     events = list(small_compare(data, tmp_path, seeds=2, ensembles=True))
-    assert [event.text.partition(",")[0] for event in of_kind(Told, events)] == [WITHOUT, WITH]
-    assert "with ELMo, ensemble of 2: left out, for not all of its models were kept" in str(of_kind(Told, events)[1])
+    assert [event.text.partition(",")[0] for event in of_kind(Message, events)] == [WITHOUT, WITH]
+    assert "with ELMo, ensemble of 2: not scored, because some of its models were not kept" in str(
+        of_kind(Message, events)[1]
+    )
     assert events[-1].comparison.ensembles == ()
     assert len(events[-1].comparison.rows) == 2
 
@@ -255,11 +283,11 @@ def test_two_comparisons_do_not_work_in_one_folder(data, tmp_path):
 
 
 def test_compare_in_one_process_frees_its_runs_when_it_is_dropped(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.tasks.comparison.cell_run.SECONDS_TO_END", 0)
+    monkeypatch.setattr("elmore.tasks.comparison.jobs.SECONDS_TO_END", 0)
     gc.disable()  # the folders are free before any collection
     try:
         for event in small_compare(data, tmp_path):
-            if isinstance(event, CellEvaluated):
+            if isinstance(event, RunEvaluated):
                 break
         assert list(small_compare(data, tmp_path))[-1].failed == 0
     finally:
@@ -277,7 +305,7 @@ def test_what_lies_where_a_comparison_would_write_is_kept(name, data, tmp_path):
 def test_test_sets_need_names_of_their_own(data, tmp_path):
     (tmp_path / "more").mkdir()
     other = write_names(tmp_path / "more" / "test.conll", sentences=2, seed=9)
-    with pytest.raises(InputError, match="two test sets would be called test"):
+    with pytest.raises(InputError, match="two test sets would have the name test"):
         small_compare(data, tmp_path / "comparison", test=[data["test"], other])
     assert small_compare(data, tmp_path / "comparison", test={"one": data["test"], "two": [other]})
 
@@ -288,7 +316,7 @@ def test_a_task_of_ones_own_is_not_sent_to_other_processes(data, tmp_path):
     from elmore.tasks.core.registry import TASKS
 
     own = replace(TASKS["ner"], summary="mine")
-    with pytest.raises(InputError, match="give jobs=0"):
+    with pytest.raises(InputError, match="set jobs=0"):
         compare(own, tmp_path, train=data["train"], dev=data["dev"], test=data["test"], jobs=2)
 
 
@@ -305,7 +333,7 @@ def test_a_comparison_in_several_processes_that_was_killed_goes_on_and_gives_the
     assert running.returncode == -signal.SIGKILL, "it was over too soon"
     again = ended(command)
     assert again.returncode == 0, again.stderr
-    assert "goes on" in again.stderr
+    assert "resumes" in again.stderr
     assert again.stdout.startswith("ner, test: F1\n")
     assert results(folder) == results(done[0])
 

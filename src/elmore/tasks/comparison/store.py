@@ -10,7 +10,6 @@ table.md, table.json, *.png
 """
 
 import errno
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,18 +23,78 @@ from numpy.typing import NDArray
 
 from elmore.display import join_names
 from elmore.errors import FormatError, InputError, error_context
-from elmore.fields import read_fields
+from elmore.fields import check_fields, read_fields
 from elmore.files.atomic_files import atomic_write, make_folder
 from elmore.files.locks import LOCK, file_lock
 from elmore.files.os_errors import cannot_be_written
-from elmore.tasks.comparison.result import CellResult, EnsembleResult, ScoreKey
-from elmore.tasks.comparison.variants import Cell, folder_name
+from elmore.tasks.comparison.plan import ComparisonRun, folder_name
 from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.model_folder import MixWeights
 
 R = TypeVar("R")
 
 ABOUT = "comparison.json"
 SHOWN = {"train": "the --train data", "dev": "the --dev data", "test": "the --test data", "task": "the task"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestScore:
+    """The official score on one test set."""
+
+    __test__ = False  # no test of pytest's, whatever its name begins with
+
+    value: float
+    parts: Mapping[str, float]
+    examples: int
+    metric: str = ""  # "": the metric of the dev set; results of older versions lack it
+
+
+# Whose scores they are: variant, share of the data, and the seed, or the seeds of an ensemble.
+ScoreKey = tuple[str, float, int | tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """All that is kept of a training; what each test example counted lies in a file beside."""
+
+    variant: str
+    changes: Mapping[str, Any]
+    fraction: float
+    seed: int
+    examples: int  # trained on
+    metric: str
+    dev: float  # the best score
+    best_epoch: int  # from 1
+    epochs: int
+    dev_scores: tuple[float, ...]  # after each epoch
+    tests: Mapping[str, TestScore]  # by the name of the test set
+    mixes: Mapping[str, MixWeights]  # by place; none without ELMo
+    seconds: float  # spent on training steps
+    command: str  # that trains the same model
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def key(self) -> tuple[str, float, int]:
+        return self.variant, self.fraction, self.seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleResult:
+    """The scores of all seeds' models, which decide together."""
+
+    variant: str
+    fraction: float
+    seeds: tuple[int, ...]
+    tests: Mapping[str, TestScore]  # by the name of the test set
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def key(self) -> tuple[str, float, tuple[int, ...]]:
+        return self.variant, self.fraction, self.seeds
 
 
 @dataclass(frozen=True)
@@ -72,8 +131,8 @@ class ComparisonFolder:
     def table_json(self) -> Path:
         return self.path / "table.json"
 
-    def run(self, cell: Cell) -> Path:
-        return self.path / cell.folder
+    def run(self, run: ComparisonRun) -> Path:
+        return self.path / run.folder
 
     def counts(self, variant: str, fraction: float, seed: int | tuple[int, ...]) -> Path:
         own = f"seed-{seed}" if isinstance(seed, int) else "-".join(map(str, ("ensemble", *seed)))
@@ -124,11 +183,11 @@ class ComparisonFolder:
         with atomic_write(self.about) as unfinished:
             unfinished.write_text(json.dumps(about, indent=2) + "\n")
 
-    def read_results(self) -> list[CellResult]:
+    def read_results(self) -> list[RunResult]:
         """Of all trainings that are done."""
-        return _read_lines(self.results, CellResult)
+        return _read_lines(self.results, RunResult)
 
-    def add_result(self, result: CellResult) -> None:
+    def add_result(self, result: RunResult) -> None:
         _add_line(self.results, result)
 
     def read_ensembles(self) -> list[EnsembleResult]:
@@ -138,7 +197,7 @@ class ComparisonFolder:
     def add_ensemble(self, result: EnsembleResult) -> None:
         _add_line(self.ensembles, result)
 
-    def read_counts(self, results: Sequence[CellResult | EnsembleResult]) -> dict[ScoreKey, dict[str, NDArray[Any]]]:
+    def read_counts(self, results: Sequence[RunResult | EnsembleResult]) -> dict[ScoreKey, dict[str, NDArray[Any]]]:
         """What the test examples counted, of each training and ensemble that has such counts."""
         found: dict[ScoreKey, dict[str, NDArray[Any]]] = {}
         for result in results:
@@ -169,7 +228,7 @@ def _read_lines(path: Path, kind: type[R]) -> list[R]:
     return found
 
 
-def _add_line(path: Path, record: CellResult | EnsembleResult) -> None:
+def _add_line(path: Path, record: RunResult | EnsembleResult) -> None:
     """Append a line, which is on disk when this returns."""
     line = (json.dumps(asdict(record)) + "\n").encode()
     try:
@@ -184,14 +243,6 @@ def _add_line(path: Path, record: CellResult | EnsembleResult) -> None:
                 raise
     except OSError as error:
         raise cannot_be_written(path, error) from error
-
-
-def digest_of_files(paths: Sequence[str | Path]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        with Path(path).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
-    return digest.hexdigest()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
