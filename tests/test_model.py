@@ -27,7 +27,7 @@ def test_save_replaces_a_model_only_with_force(tmp_path: Path, tiny_model: Model
     for number, save_model in enumerate(ways):
         folder = tmp_path / str(number)
         save_model(folder)
-        with pytest.raises(InputError, match=r"is there already; choose another name, or replace it with --force"):
+        with pytest.raises(InputError, match=r"exists; choose another path, or replace it with --force"):
             save_model(folder)
         save_model(folder, force=True)
     (tmp_path / "papers").mkdir()

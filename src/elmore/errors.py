@@ -1,17 +1,17 @@
-"""Everything that can go wrong for a user, as one family.
+"""All exceptions of the package.
 
     ElmoreError
-    ├── FormatError       a model file is wrong, cut short, or does not fit its partner  (a ValueError)
-    │   └── CannotExpress the target format has no words for this model
-    ├── InputError        the text, or an argument, is not what it should be             (a ValueError)
-    ├── NotFound          no such model, file or download                                (a FileNotFoundError)
-    ├── OutOfMemory       not even one sentence fits                                     (a MemoryError)
-    └── MissingExtra      an optional library is not installed                           (an ImportError)
+    ├── FormatError       a model file is damaged, or two files do not match              (a ValueError)
+    │   └── CannotExpress the target format cannot store this model
+    ├── InputError        a text, a file or an argument is invalid                        (a ValueError)
+    ├── NotFound          a model, a file or a download does not exist                    (a FileNotFoundError)
+    ├── OutOfMemory       a single sentence exceeds the memory                            (a MemoryError)
+    └── MissingExtra      an optional library is not installed                            (an ImportError)
 
-InputWarning is no error: the input is read, but looks like a mistake.
+InputWarning is a warning: the input is used, but looks like a mistake.
 
-Each message says what is wrong, where, and what to do. Inner functions raise the short reason; `error_context`
-adds the file or the place once, at the boundary the user called.
+Each message states what is wrong, where, and what to do. Inner functions raise the short reason. The public function
+adds the file or the position, by `error_context`.
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from contextlib import contextmanager
 
 
 class ElmoreError(Exception):
-    """Something a user can mend; its message says how."""
+    """An error that the user can fix. The message states how."""
 
-    # ImportError prints the message it was made with, without the place that `error_context` puts in front.
+    # ImportError prints its original message, without the context that `error_context` adds.
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class FormatError(ElmoreError, ValueError):
-    """A model file is wrong, cut short, or does not fit its partner."""
+    """A model file is damaged, or two files do not match."""
 
 
 class CannotExpress(FormatError):
@@ -35,34 +35,34 @@ class CannotExpress(FormatError):
 
 
 class InputError(ElmoreError, ValueError):
-    """The text, or an argument, is not what it should be."""
+    """A text, a file or an argument is invalid."""
 
 
 class NotFound(ElmoreError, FileNotFoundError):
-    """No such model, file or download."""
+    """A model, a file or a download does not exist."""
 
 
 class OutOfMemory(ElmoreError, MemoryError):
-    """Not even one sentence fits into memory."""
+    """A single sentence exceeds the memory."""
 
 
 class MissingExtra(ElmoreError, ImportError):
     """An optional library is not installed."""
 
     def __init__(self, what: str, *, library: str = "", extra: str = "") -> None:
-        # Made anew from its one argument, the message, when it crosses from one process to another.
+        # `what` alone is the whole message: pickle passes only the message to another process.
         super().__init__(
             f"{what} requires {library}. Install it with: pip install 'elmore[{extra}]'" if library else what
         )
 
 
 class InputWarning(UserWarning):
-    """The input can be read, but looks like a mistake."""
+    """The input is used, but looks like a mistake."""
 
 
 @contextmanager
 def error_context(where: object) -> Iterator[None]:
-    """Put the place in front of any ElmoreError raised inside.
+    """Put a file or a position in front of the message of each ElmoreError raised inside.
 
     >>> with error_context("weights.hdf5"):
     ...     raise FormatError("char_embed is missing")

@@ -1,4 +1,4 @@
-"""Dataclasses from plain values, as JSON, TOML and the command line have them; one reader, one set of errors.
+"""Dataclasses from plain values of JSON, TOML and the command line, with checks of each field.
 
 A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
 `Mapping[str, X]`, `int | str`, another dataclass, a list or a Mapping of them, any of these `| None`, or Any.

@@ -1,9 +1,9 @@
-"""The progress of reading text, as a bar on stderr: how much is done, how fast, and how long it will take.
+"""A progress bar on standard error for work on text: the part that is done, the speed, and the remaining time.
 
     scoring   ━━━━━╺━━━━━━━━  42%   1,234,567 tokens  12,345 tokens/s 0:01:23 left
 
-How much is done is known where the size of the input is: as a number of sentences, or as bytes of files. The bar fits
-80 columns. It is quiet when asked to be, or when nobody is looking. Training has a display of its own.
+The part that is done is shown if the size of the input is known, in sentences or in bytes of files. The bar fits 80
+columns. By default it is shown only on a terminal. Training runs have another display.
 """
 
 import sys
@@ -25,18 +25,18 @@ BAR_WIDTH = 14
 
 
 class Progress:
-    """Told how far the work is; this one keeps it to itself."""
+    """Receives the progress of the work, and shows nothing."""
 
     def advance(self, sentences: int, tokens: int) -> None:
-        """So many more are done."""
+        """Add sentences and tokens that are finished."""
 
     def read(self, size: int) -> None:
-        """So many more bytes of the input were read."""
+        """Add bytes of the input that were read."""
 
     def track(self, sentences: Iterable[Item]) -> Iterator[Item]:
-        """Pass on the sentences that are read, often many before the first is done.
+        """Yield the sentences, and remember how many bytes had been read when each was produced.
 
-        By how far the input was read when a sentence came by, it is known how far the work is when that one is done.
+        Many sentences are read before the first is finished. When a sentence is finished, progress is its number.
         """
         return iter(sentences)
 
@@ -45,14 +45,14 @@ class Progress:
 def progress_bar(
     title: str, *, show: bool | None = None, total: int | None = None, total_bytes: int | None = None
 ) -> Iterator[Progress]:
-    """Show how far the work is while a block runs; of `total` sentences, or of `total_bytes` of input, if known.
+    """Show a bar while the block runs. The size of the work is `total` sentences or `total_bytes` of input, if known.
 
     `show=None` shows the bar only on a terminal.
     """
     if not (sys.stderr.isatty() if show is None else show):
         yield Progress()
         return
-    # Imported here: rich takes a while, and most callers want no bar.
+    # Imported here, because most callers show no bar.
     from rich.console import Console
 
     with _bar(Console(stderr=True)) as bar:
@@ -66,7 +66,7 @@ class _ShownProgress(Progress):
         self._started = monotonic()
         self._sentences = self._tokens = 0
         self._bytes_read = self._bytes_done = 0
-        self._tracked: deque[int] = deque()  # the bytes read before each sentence that is not done yet
+        self._tracked: deque[int] = deque()  # the bytes read before each unfinished sentence
 
     def advance(self, sentences: int, tokens: int) -> None:
         self._sentences += sentences
@@ -84,7 +84,7 @@ class _ShownProgress(Progress):
             yield sentence
 
     def _update(self) -> None:
-        # What was never tracked is done when it is read.
+        # Without tracked sentences, bytes that are read count as done.
         bytes_done = self._bytes_done if self._tracked or self._bytes_done else self._bytes_read
         self._bar.update(
             self._task,
@@ -100,7 +100,7 @@ def _bar(console: "Console") -> "RichProgress":
     from rich.text import Text
 
     class TimeColumn(ProgressColumn):
-        """How long it will take, or how long it has taken where that is not known."""
+        """The remaining time, or the elapsed time if the size of the work is unknown."""
 
         def render(self, task: "Task") -> Text:
             left = None if task.finished else task.time_remaining
@@ -118,7 +118,7 @@ def _bar(console: "Console") -> "RichProgress":
 
 
 def _clock(seconds: float) -> str:
-    """As a clock shows it.
+    """Hours, minutes and seconds.
 
     >>> _clock(83), _clock(3 * 86400)
     ('0:01:23', '72:00:00')

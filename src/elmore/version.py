@@ -1,3 +1,3 @@
-"""The version, in a file of its own so that building the package imports nothing else."""
+"""The version. A separate file, so that building the package imports nothing else."""
 
 __version__ = "0.1.0.dev0"

@@ -193,7 +193,7 @@ def test_main_succeeds_when_standard_error_is_full(tmp_path: Path) -> None:
         ("elmore info nothing >&-", 1, "", "elmore: nothing: no such file"),
         ("elmore info nothing 2>&-", 1, "", ""),
         ("elmore embed text.txt -o v.npz -m tiny-random 2>&-", 0, "", ""),
-        ("elmore surprisal - <&-", 1, "", "elmore: standard input: there is none here; name a file"),
+        ("elmore surprisal - <&-", 1, "", "elmore: standard input is closed; name a file"),
     ],
 )
 def test_main_works_with_closed_streams(

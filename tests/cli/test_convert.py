@@ -82,7 +82,7 @@ def test_convert_replaces_files_only_with_force(elmore, fixtures: Path, tmp_path
     assert elmore(*command).code == 0
     ended = elmore(*command)
     assert (ended.code, ended.err.count("\n")) == (1, 1)
-    assert ended.err.startswith(f"elmore: {out}: is there already")
+    assert ended.err.startswith(f"elmore: {out}: exists")
     assert elmore(*command, "--force").code == 0
 
 

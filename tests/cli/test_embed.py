@@ -229,7 +229,7 @@ def test_nothing_is_overwritten_by_surprise(elmore, text: Path) -> None:
     arguments = ("embed", "text.txt", "-o", "v.h5", "-m", "tiny-random")
     ended = elmore(*arguments)
     assert (ended.code, ended.err.count("\n")) == (1, 1)
-    assert ended.err.startswith("elmore: v.h5: is there already, and not Elmore's; choose another name, or ")
+    assert ended.err.startswith("elmore: v.h5: exists, and was not written by Elmore; choose another path, or ")
     assert Path("v.h5").read_text() == "years of work"
     assert elmore(*arguments, "--force").code == 0
 
@@ -250,7 +250,7 @@ def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path
     ("options", "complaint"),
     [
         (["-o", "v.txt"], "v.txt: vectors are written to .h5, .hdf5 (HDF5), .parquet (Parquet), .npz (NumPy)"),
-        (["-o", "none/v.h5"], "none/v.h5: the folder none does not exist; make it first"),
+        (["-o", "none/v.h5"], "none/v.h5: the folder none does not exist; create it first"),
         (["-o", "folder.h5"], "folder.h5: is a folder; name a file to write"),
         (["--layers", "some"], "--layers is 'some'; give all, top, average, a number, or several as in 0,2"),
         (["--layers", "0,7"], "layers is [0, 7]; this model has layers 0 to 2"),

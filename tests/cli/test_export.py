@@ -33,7 +33,7 @@ def test_export_replaces_a_file_only_with_force(elmore, tmp_path: Path) -> None:
     path.write_text("years of work")
     ended = elmore("export", "tiny-random", "-o", path)
     assert (ended.code, ended.err.count("\n")) == (1, 1)
-    assert ended.err.startswith(f"elmore: {path}: is there already")
+    assert ended.err.startswith(f"elmore: {path}: exists")
     assert path.read_text() == "years of work"
     assert elmore("export", "tiny-random", "-o", path, "--force").code == 0
 
@@ -51,7 +51,7 @@ def test_export_never_replaces_an_input(elmore, tmp_path: Path) -> None:
     [
         ("model", "ends in .onnx"),
         ("model.h5", "ends in .onnx"),
-        ("missing/model.onnx", "does not exist; make it first"),
+        ("missing/model.onnx", "does not exist; create it first"),
     ],
 )
 def test_export_names_a_path_that_cannot_be_written(elmore, tmp_path: Path, name: str, said: str) -> None:

@@ -193,7 +193,7 @@ class TestSurprisal:
         out = tmp_path / name
         command = ("surprisal", "--model", model, data, "--tokenized", "-o", out)
         out.write_text("years of work\n")
-        assert f"{out}: is there already, and not Elmore's" in str(run(*command).exception)
+        assert f"{out}: exists, and was not written by Elmore" in str(run(*command).exception)
         assert out.read_text() == "years of work\n"
         assert run(*command, "--force").exit_code == 0
         assert run(*command).exit_code == 0

@@ -110,7 +110,7 @@ def test_embed_file_never_overwrites_an_input(bow: Path) -> None:
 def test_embed_file_replaces_other_files_only_with_force(bow: Path, tiny: Embedder) -> None:
     target = bow.with_name("v.h5")
     target.write_bytes(b"years of work")
-    with pytest.raises(InputError, match=r"v\.h5: is there already, and not Elmore's; .*--force"):
+    with pytest.raises(InputError, match=r"v\.h5: exists, and was not written by Elmore; .*--force"):
         embed_file(bow, target, model=tiny)
     assert target.read_bytes() == b"years of work"
     embed_file(bow, target, model=tiny, force=True)

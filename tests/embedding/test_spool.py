@@ -441,7 +441,7 @@ def test_spool_does_not_use_or_delete_a_foreign_folder(tmp_path: Path) -> None:
 
 
 def test_spool_names_a_missing_parent_folder(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="does not exist; make it first"):
+    with pytest.raises(NotFound, match="does not exist; create it first"):
         open_spool(tmp_path / "nowhere" / "s")
 
 

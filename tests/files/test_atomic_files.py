@@ -61,7 +61,7 @@ def test_names_as_long_as_the_file_system_takes_can_be_written(tmp_path):
 @pytest.mark.parametrize("write", [atomic_write, atomic_write_folder])
 def test_a_missing_parent_is_said_before_any_work_as_it_was_given(tmp_path, monkeypatch, write):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotFound, match=r"^new/a: the folder new does not exist; make it first$"), write("new/a"):
+    with pytest.raises(NotFound, match=r"^new/a: the folder new does not exist; create it first$"), write("new/a"):
         pytest.fail("the work began")
 
 

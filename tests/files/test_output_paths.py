@@ -36,16 +36,16 @@ def test_a_folder_that_holds_an_input_is_not_replaced(file: Path) -> None:
 
 
 def test_what_is_there_is_replaced_only_by_force(file: Path) -> None:
-    with pytest.raises(InputError, match=r"thesis\.txt: is there already; choose another name, or .* --force"):
+    with pytest.raises(InputError, match=r"thesis\.txt: exists; choose another path, or .* --force"):
         check_output(file)
     check_output(file, force=True)
-    with pytest.raises(InputError, match=r"is there already; choose"):
+    with pytest.raises(InputError, match=r"exists; choose"):
         check_output(file.parent)
 
 
 def test_what_is_elmores_own_may_be_replaced_by_its_like(file: Path) -> None:
     check_output(file, may_replace=lambda path: path.read_text() == "years of work")
-    with pytest.raises(InputError, match=r"thesis\.txt: is there already, and not Elmore's"):
+    with pytest.raises(InputError, match=r"thesis\.txt: exists, and was not written by Elmore"):
         check_output(file, may_replace=lambda _: False)
 
 
@@ -56,5 +56,5 @@ def test_a_new_name_and_an_empty_folder_are_free(file: Path) -> None:
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"the folder .*nowhere does not exist; make it first"):
+    with pytest.raises(NotFound, match=r"the folder .*nowhere does not exist; create it first"):
         check_output(tmp_path / "nowhere" / "v.npz")

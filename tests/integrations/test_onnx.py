@@ -259,7 +259,7 @@ def test_export_writes_same_bytes_for_same_model(tiny_model: Model, tmp_path: Pa
 def test_export_replaces_a_file_only_with_force(tiny_model: Model, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_text("years of work")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists; choose another path"):
         export_onnx(tiny_model, path)
     assert path.read_text() == "years of work"
     export_onnx(tiny_model, path, force=True)

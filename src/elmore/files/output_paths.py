@@ -1,7 +1,7 @@
-"""Where an output may go: nothing is overwritten by surprise.
+"""Checks of output paths, so that no data is overwritten unintentionally.
 
-An output never replaces an input. What is there already it replaces only if that is Elmore's own and of the same kind
-(a file of vectors by a file of vectors), or if it is told to: `--force` on the command line, `force=True` in Python.
+An output never replaces an input. It replaces another existing file only if Elmore wrote that file and it has the same
+kind (vectors replace vectors), or with `--force` (in Python: `force=True`).
 """
 
 from collections.abc import Callable, Iterable
@@ -17,9 +17,9 @@ def check_output(
     may_replace: Callable[[Path], bool] | None = None,
     force: bool = False,
 ) -> None:
-    """Refuse to write where something would be lost. `may_replace` knows a file that may be replaced without asking.
+    """Raise InputError if writing would overwrite data.
 
-    With a folder, all that it holds is replaced.
+    Files for which `may_replace(path)` is true are replaced without `force`. A folder is replaced with its content.
 
     >>> import tempfile
     >>> text = Path(tempfile.mkdtemp()) / "text.txt"
@@ -29,38 +29,36 @@ def check_output(
     >>> check_output(text, inputs=[text], force=True)
     Traceback (most recent call last):
     ...
-    elmore.errors.InputError: ...text.txt: is an input, and would be replaced by the output; name another file to write
+    elmore.errors.InputError: ...text.txt: is an input, and would be replaced by the output; choose another path
     """
     target = Path(path)
     check_parent_folder(path)
     if any(_replaces(target, source) for source in inputs):
-        raise InputError(f"{path}: is an input, and would be replaced by the output; name another file to write")
+        raise InputError(f"{path}: is an input, and would be replaced by the output; choose another path")
     if force or not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if may_replace is not None and may_replace(target):
         return
-    whose = "" if may_replace is None else ", and not Elmore's"
-    raise InputError(
-        f"{path}: is there already{whose}; choose another name, or replace it with --force (in Python: force=True)"
-    )
+    writer = "" if may_replace is None else ", and was not written by Elmore"
+    raise InputError(f"{path}: exists{writer}; choose another path, or replace it with --force (in Python: force=True)")
 
 
 def check_parent_folder(path: str | Path) -> None:
-    """Refuse to write into a folder that does not exist."""
+    """Raise NotFound if the folder of a path does not exist."""
     target = Path(path)
-    # A link is written through, so it is the folder it leads to that counts.
+    # The target of a link is written.
     folder = (target.resolve() if target.is_symlink() else target).parent
     if not folder.is_dir():
-        raise NotFound(f"{path}: the folder {folder} does not exist; make it first")
+        raise NotFound(f"{path}: the folder {folder} does not exist; create it first")
 
 
 def _replaces(target: Path, source: str | Path) -> bool:
     if str(source) == "-":
         return False
-    here, there = target.resolve(), Path(source).resolve()
-    if here == there:
+    target_path, source_path = target.resolve(), Path(source).resolve()
+    if target_path == source_path:
         return True
-    if not (target.exists() and there.exists()):
+    if not (target.exists() and source_path.exists()):
         return False
-    # By what lies there: a file has many names.
-    return target.samefile(there) or here in there.parents
+    # Not by the name only: a file can have several.
+    return target.samefile(source_path) or target_path in source_path.parents

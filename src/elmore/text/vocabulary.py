@@ -1,8 +1,8 @@
-"""The words that have a number: rows of a word table, classes of a softmax."""
+"""Numbered words: rows of a word table, classes of a softmax."""
 
 import codecs
-import gzip
 import io
+import lzma
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from elmore.errors import InputError, error_context
 from elmore.files.os_errors import reading
+from elmore.files.text_files import decompress
 
 _MAX_BYTES = 1 << 30  # of a vocabulary file, decompressed
 
 
-def log_uniform_probabilities(words: int) -> NDArray[np.float64]:
-    """(words,) how probable each word is that stands by falling frequency, roughly as Zipf's law has it.
+def log_uniform_probabilities(words: int) -> NDArray[np.float64]:  # (words,)
+    """Probabilities of words in order of falling frequency, approximately by Zipf's law.
 
     >>> log_uniform_probabilities(3).round(2).tolist()
     [0.5, 0.29, 0.21]
@@ -43,8 +44,8 @@ def decode_lines(content: bytes, *, strip_mark: bool = False) -> list[str]:
 class Vocabulary:
     """Words and their numbers.
 
-    Of a word that stands twice the last number wins, as in the programs that wrote such files; every line still
-    takes a number, so that rows and lines agree.
+    Each line has a number, so that rows and lines agree. A word that occurs twice has the last number, as in the
+    programs that wrote such files.
 
     >>> vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the"])
     >>> vocabulary.index["the"], vocabulary.word_id("cat", unknown="<UNK>")
@@ -67,23 +68,24 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]  # compared by content
 
     def word_id(self, word: str, *, unknown: str) -> int:
-        """The word's number, or that of `unknown`; without either, an error that names the word."""
-        found = self.index.get(word, self.index.get(unknown))
-        if found is None:
-            raise InputError(f"the word {word!r} is not in the vocabulary, and it has no {unknown} to stand in for it")
-        return found
+        """The number of the word, or of `unknown`; InputError if the vocabulary has neither."""
+        number = self.index.get(word, self.index.get(unknown))
+        if number is None:
+            raise InputError(
+                f"the word {word!r} is not in the vocabulary, and {unknown} is not in it either; add one of them"
+            )
+        return number
 
     @classmethod
     def decode(cls, content: bytes) -> "Vocabulary":
-        """Decode a file of the published layout: one word per line, in UTF-8, gzipped or not.
+        """Decode a file of the published layout: one word per line, in UTF-8, compressed or not.
 
-        A byte order mark, spaces around words and `!!!MAXTERMID` lines are dropped.
+        A byte order mark, spaces around words and `!!!MAXTERMID` lines are removed.
         """
-        if content.startswith(b"\x1f\x8b"):
-            try:
-                content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_MAX_BYTES + 1)
-            except (OSError, EOFError, zlib.error) as error:
-                raise InputError(f"damaged ({error}); fetch it again") from None
+        try:
+            content = decompress(io.BytesIO(content))[0].read(_MAX_BYTES + 1)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise InputError(f"damaged ({error}); fetch it again") from None
         if len(content) > _MAX_BYTES:
             raise InputError("larger than any vocabulary")
         lines = decode_lines(content, strip_mark=True)
@@ -91,7 +93,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Read a vocabulary file of the published layout."""
+        """Read a vocabulary file."""
         with reading(path):
             content = path.read_bytes()
         with error_context(path):

@@ -1,7 +1,7 @@
-"""Words become the numbers the network reads: characters, a row of a word table, or both.
+"""The input of the network for words: character ids, a row of a word table, or both.
 
-Two alphabets exist. Byte models read UTF-8 bytes and five special characters; ELMoForManyLangs models read code points
-from a table of their own. Neither knows padding words: a batch holds each distinct word once, and padding is no word.
+There are two alphabets. Byte models have UTF-8 bytes and five special characters. ELMoForManyLangs models have a table
+of code points. Neither has a padding word: a batch contains each distinct word once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ class WordIds(NamedTuple):
 
 
 class Alphabet(Protocol):
-    """Gives a word as a row of `max_characters` numbers."""
+    """Converts a word to a row of `max_characters` numbers."""
 
-    padding: int  # fills a row up behind the word
+    padding: int  # fills the row after the word
 
     def index(self, words: Sequence[str]) -> Ids: ...  # (W, max_characters)
 
 
 class ByteAlphabet:
-    """UTF-8 bytes between characters for the begin and the end of a word, filled up with padding.
+    """UTF-8 bytes between two characters for the start and the end of a word, followed by padding.
 
     >>> ByteAlphabet(max_characters=6).index(["hi", "<S>"]).tolist()
     [[258, 104, 105, 259, 260, 260], [258, 256, 259, 260, 260, 260]]
@@ -53,13 +53,13 @@ class ByteAlphabet:
     def index(self, words: Sequence[str]) -> Ids:
         rows = np.full((len(words), self.max_characters), self.PADDING, dtype=np.int64)
         rows[:, 0] = self.WORD_BEGIN
-        # The cut may fall inside a character: the published models were trained so. Lone surrogates have no bytes.
+        # A cut inside a character is possible, as in the training of the published models. Surrogates have no bytes.
         texts = [word.encode("utf-8", errors="ignore")[: self.max_characters - 2] for word in words]
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         row = np.arange(len(words))
-        # All bytes at once: a loop over words would cost more than encoding them on a GPU.
-        place = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths) + 1
-        rows[np.repeat(row, lengths), place] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        # Without a loop over words, which takes longer than encoding them on a GPU.
+        column = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths) + 1
+        rows[np.repeat(row, lengths), column] = np.frombuffer(b"".join(texts), dtype=np.uint8)
         rows[row, lengths + 1] = self.WORD_END
         for number, word in enumerate(words):
             if word in self.boundaries:
@@ -69,13 +69,13 @@ class ByteAlphabet:
 
 
 class CodepointAlphabet:
-    """Code points by a table that also holds `<bos> <eos> <oov> <pad> <bow> <eow>`, as ELMoForManyLangs has it."""
+    """Code points by a table with the entries `<bos> <eos> <oov> <pad> <bow> <eow>`, as in ELMoForManyLangs."""
 
     def __init__(self, table: Mapping[str, int], max_characters: int, *, begin: str, end: str) -> None:
         self.table = dict(table)
         self.max_characters = max_characters
         self.boundaries = {begin: table["<bos>"], end: table["<eos>"]}
-        # The names stand the wrong way round in the program that trained these models, so a word opens with <eow>.
+        # The program that trained these models exchanged the two names: a word starts with <eow>.
         self.first, self.last = table["<eow>"], table["<bow>"]
         self.padding = table["<pad>"]
 
@@ -87,14 +87,14 @@ class CodepointAlphabet:
             if word in self.boundaries:
                 characters = [self.boundaries[word]]
             else:
-                characters = [self.table.get(one, unknown) for one in word[: self.max_characters - 2]]
+                characters = [self.table.get(character, unknown) for character in word[: self.max_characters - 2]]
             row[1 : 1 + len(characters)] = characters
             row[1 + len(characters)] = self.last
         return rows
 
 
 class WordIndexer:
-    """Gives the network's inputs for words, as one model wants them."""
+    """Converts words to the input of one model."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class WordIndexer:
             raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
 
     def index(self, words: Sequence[str], *, trimmed: bool = True) -> WordIds:
-        """The inputs for these words, one row each; as wide as the longest needs, or as any word may be."""
+        """The ids of the words, one row each. Rows are as wide as the longest word needs, unless `trimmed` is false."""
         character_ids = self.alphabet.index(words) if self.alphabet else None
         if character_ids is not None and trimmed:
             character_ids = self._trimmed(character_ids)
@@ -118,8 +118,8 @@ class WordIndexer:
             return WordIds(character_ids, None)
         return WordIds(character_ids, np.array([self._word_id(word) for word in words], dtype=np.int64))
 
-    def characters_needed(self, characters: Ids) -> Ids:
-        """(W,) the number of ids that affect each word's vector: its characters, and padding as wide as a filter.
+    def characters_needed(self, characters: Ids) -> Ids:  # (W,)
+        """The number of ids that affect each word's vector: its characters, and padding as wide as a filter.
 
         Further windows of a filter contain only padding, and so give the same response as the first such window.
         """
@@ -134,10 +134,10 @@ class WordIndexer:
         return characters[:, : int(self.characters_needed(characters).max())] if len(characters) else characters
 
     def _word_id(self, word: str) -> int:
-        assert self.vocabulary is not None  # the constructor saw to it
+        assert self.vocabulary is not None
         limit = self.config.characters
         if limit and limit.alphabet == "codepoints":
-            # ELMoForManyLangs cuts a word before it looks it up.
+            # ELMoForManyLangs truncates a word before it is looked up.
             word = word[: limit.max_characters - 2]
         return self.vocabulary.word_id(word, unknown=self.config.unk_token)
 
@@ -150,7 +150,7 @@ def _alphabet(config: ModelConfig, table: Mapping[str, int] | None) -> Alphabet 
         return ByteAlphabet(config.characters.max_characters, **boundaries)
     if table is None:
         raise FormatError("this model reads code points, and its table of characters is missing")
-    missing = [one for one in ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>") if one not in table]
+    missing = [name for name in ("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>") if name not in table]
     if missing:
         raise FormatError(f"the table of characters lacks {', '.join(missing)}")
     beyond = [character for character, number in table.items() if not 0 <= number < config.characters.n_characters]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from elmore.errors import InputError
-from elmore.files.text_files import PACKED_SUFFIXES
+from elmore.files.text_files import COMPRESSION_SUFFIXES
 from elmore.nn.devices import choose_device
 from elmore.tasks.comparison.events import EnsembleScored, Event, Interrupted, Planned, RunFailed, RunFinished
 from elmore.tasks.comparison.jobs import (
@@ -303,7 +303,7 @@ def _test_sets(test: Paths | Mapping[str, Paths]) -> dict[str, Files]:
         return {name: _files(paths) for name, paths in test.items()}
     sets: dict[str, Files] = {}
     for path in map(Path, _files(test)):
-        unpacked = path.with_suffix("") if path.suffix.lower() in PACKED_SUFFIXES else path
+        unpacked = path.with_suffix("") if path.suffix.lower() in COMPRESSION_SUFFIXES else path
         if unpacked.stem in sets:
             raise InputError(
                 f"two test sets would have the name {unpacked.stem}: {sets[unpacked.stem][0]} and {path}; "

@@ -26,7 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmore.display import pluralize
 from elmore.errors import InputError
-from elmore.files.text_files import PACKED_SUFFIXES
+from elmore.files.text_files import COMPRESSION_SUFFIXES
 from elmore.nn.devices import send
 from elmore.tasks.core.config import TaskOptions, TaskRecipe
 from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
@@ -280,7 +280,7 @@ def data_set_names(paths: Sequence[str | Path]) -> list[str]:
     """
     names = []
     for path in map(Path, paths):
-        packing = path.suffix if path.suffix.lower() in PACKED_SUFFIXES else ""
+        packing = path.suffix if path.suffix.lower() in COMPRESSION_SUFFIXES else ""
         names.append(path.name.removesuffix(packing).removesuffix(".xml").removesuffix(".data"))
     # Of two files with one name the paths tell which is which.
     return [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]

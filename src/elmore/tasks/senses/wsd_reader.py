@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from elmore.display import join_names
 from elmore.errors import InputError, NotFound
-from elmore.files.text_files import PACKED_SUFFIXES, display_name, read_lines
+from elmore.files.text_files import COMPRESSION_SUFFIXES, display_name, read_lines
 
 
 class WsdInstance(NamedTuple):
@@ -55,10 +55,10 @@ def read_wsd(path: str | Path, *, keys: str | Path | None = None) -> list[WsdSen
 def find_keys(path: str | Path) -> Path:
     """The file of keys beside an XML file."""
     file = Path(path)
-    packing = file.suffix if file.suffix.lower() in PACKED_SUFFIXES else ""
+    packing = file.suffix if file.suffix.lower() in COMPRESSION_SUFFIXES else ""
     stem = file.name.removesuffix(packing).removesuffix(".xml").removesuffix(".data")
     plain = file.with_name(f"{stem}.gold.key.txt")
-    for found in (plain, *(plain.with_name(plain.name + suffix) for suffix in PACKED_SUFFIXES)):
+    for found in (plain, *(plain.with_name(plain.name + suffix) for suffix in COMPRESSION_SUFFIXES)):
         if found.is_file():
             return found
     raise NotFound(f"{plain}: no such file, packed or not; it is to have the sense keys for {path}")
