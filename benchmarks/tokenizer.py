@@ -28,7 +28,7 @@ import numpy as np
 import sacremoses_tokenizer
 from circumstances import circumstances
 
-from elmore.corpus.numbering import number_block
+from elmore.corpus.draft import number_block
 from elmore.files.text_files import read_lines
 from elmore.text import moses, tokenizer
 from elmore.text.splitting import split_sentences

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from elmore.config import CharacterConfig, ModelConfig
-from elmore.corpus.corpus import Corpus
-from elmore.corpus.manifest import Manifest
+from elmore.corpus.corpus import Corpus, Manifest
 from elmore.nn.language_model import LanguageModel
 from elmore.pretraining.initial_model import new_model
 from elmore.pretraining.language_model_training import LanguageModelTraining

@@ -89,7 +89,7 @@ def with_tables(**contents: bytes) -> Callable[[Path], None]:
 
 
 DAMAGE = [
-    (lambda folder: (folder / "manifest.json").unlink(), NotFound, "holds no manifest.json"),
+    (lambda folder: (folder / "manifest.json").unlink(), NotFound, "contains no manifest.json"),
     (
         lambda folder: (folder / "manifest.json").write_text("{"),
         FormatError,
@@ -128,10 +128,14 @@ DAMAGE = [
     (with_tables(heldout=b"\0\0\0\0\2\0\0\0"), FormatError, "heldout.bin: does not begin and end"),
     (with_tables(types=b"<S>\n</S>\nb\n"), FormatError, "classes.bin: has 4 numbers for 3 types"),
     (with_tables(types=b"b\na\n<S>\n</S>\n"), FormatError, "types.txt: begins with b, a instead of <S>, </S>"),
-    (with_tables(types=b"\xff\n"), FormatError, "types.txt: is not UTF-8 at byte 0"),
+    (with_tables(types=b"\xff\n"), FormatError, "types.txt: not UTF-8 at byte 0"),
     (with_tables(classes=b"\0\0\0\0"), FormatError, "classes.bin: has 1 numbers for 4 types"),
     (with_tables(vocabulary=b"<S>\nb\n"), FormatError, "vocabulary.txt: lacks </S>, <UNK>"),
-    (with_tables(vocabulary=b"<S>\n</S>\n<UNK>\n"), FormatError, "classes.bin: names word 3 of a vocabulary .* has 3"),
+    (
+        with_tables(vocabulary=b"<S>\n</S>\n<UNK>\n"),
+        FormatError,
+        "classes.bin: contains line 3 of a vocabulary .* has 3",
+    ),
 ]
 
 

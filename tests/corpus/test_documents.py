@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.corpus import documents
-from elmore.corpus.documents import blocks_of, common_format, read_documents
+from elmore.corpus.documents import common_format, group_lines, read_documents
 from elmore.errors import InputError, InputWarning
 
 Read = Callable[..., list[list[str]]]
@@ -99,7 +99,7 @@ def test_no_more_is_read_than_the_look_ahead(tmp_path, monkeypatch):
 
 @given(st.lists(st.text("ab\r\u2028 ", max_size=8)), st.integers(1, 30))
 def test_blocks_joined_again_are_the_lines(lines, characters):
-    blocks = list(blocks_of(lines, characters=characters))
+    blocks = list(group_lines(lines, characters=characters))
     assert [line for block in blocks for line in block.split("\n")] == lines
     assert all(len(block) + 1 >= characters for block in blocks[:-1])
 
@@ -132,7 +132,7 @@ def test_names_tell_fasta_from_text():
         (["b.txt", "p.fasta"], None, r"b\.txt is text and p\.fasta is FASTA"),
         (["t.conllu"], None, r"t\.conllu: is a treebank"),
         (["t.conll"], None, r"t\.conll: is a treebank"),
-        (["b.txt"], "csv", "text, tokenized or fasta, and is 'csv'"),
+        (["b.txt"], "csv", "the format is 'csv'; it must be text, tokenized or fasta"),
     ):
         with pytest.raises(InputError, match=complaint):
             common_format(files, told)

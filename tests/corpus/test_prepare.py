@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.corpus import prepare as preparing
-from elmore.corpus.corpus import FILES, Corpus
-from elmore.corpus.manifest import CorpusPart
+from elmore.corpus.corpus import FILES, Corpus, CorpusPart
 from elmore.corpus.prepare import prepare
 from elmore.errors import InputError, InputWarning, NotFound
 from elmore.files.text_files import read_lines
@@ -236,7 +235,7 @@ def test_another_seed_holds_other_documents_out(file, tmp_path):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"vocabulary_size": 9, "vocabulary": "v"}, "vocabulary_size and vocabulary were both given"),
+        ({"vocabulary_size": 9, "vocabulary": "v"}, "give vocabulary_size or vocabulary, not both"),
         ({"vocabulary_size": 3}, "vocabulary_size is 3; it must be at least 4"),
         ({"heldout": 1.0}, "heldout is 1.0; it must be a share"),
         ({"heldout": float("nan")}, "heldout is nan"),

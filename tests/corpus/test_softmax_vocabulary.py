@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabulary, warn_if_unfit
+from elmore.corpus.softmax_vocabulary import most_frequent, read_softmax_vocabulary, warn_about_mismatch
 from elmore.errors import InputError, InputWarning
 from elmore.text.vocabulary import Vocabulary
 
@@ -43,7 +43,7 @@ def test_a_file_is_taken_as_it_is(vocab):
     ("words", "complaint"),
     [
         (("<S>", "a"), r"vocab\.txt: </S>, <UNK> is missing"),
-        (("<S>", "</S>", "<UNK>", "a", "b", "a", "b", "a"), r"vocab\.txt: a, b stands there twice"),
+        (("<S>", "</S>", "<UNK>", "a", "b", "a", "b", "a"), r"vocab\.txt: a, b occurs twice"),
         (("<S>", "</S>", "<UNK>", "", "b"), r"vocab\.txt: word 3 .* is a blank line"),
     ],
 )
@@ -60,15 +60,15 @@ TYPES = ["<S>", "</S>", *WORDS]
 def complaints(words: list[str], counts: np.ndarray = ZIPF) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_if_unfit(Vocabulary(["<S>", "</S>", "<UNK>", *words]), TYPES, counts, where="vocab.txt")
+        warn_about_mismatch(Vocabulary(["<S>", "</S>", "<UNK>", *words]), TYPES, counts, where="vocab.txt")
     assert all(warning.category is InputWarning for warning in caught)
     return [str(warning.message) for warning in caught]
 
 
 def test_a_vocabulary_in_another_order_than_by_frequency_is_told():
     shuffled = [WORDS[number] for number in np.random.default_rng(0).permutation(300)]
-    assert ["falling frequency" in complaint for complaint in complaints(shuffled)] == [True]
-    assert ["falling frequency" in complaint for complaint in complaints(WORDS[::-1])] == [True]
+    assert ["decreasing frequency" in complaint for complaint in complaints(shuffled)] == [True]
+    assert ["decreasing frequency" in complaint for complaint in complaints(WORDS[::-1])] == [True]
 
 
 def test_a_vocabulary_counted_on_other_text_raises_no_alarm():
@@ -80,4 +80,4 @@ def test_a_vocabulary_counted_on_other_text_raises_no_alarm():
 
 
 def test_a_vocabulary_of_other_words_is_told():
-    assert complaints([word.upper() for word in WORDS])[0].startswith("vocab.txt: 100% of the corpus's words are not")
+    assert complaints([word.upper() for word in WORDS])[0].startswith("vocab.txt: lacks 100% of the words")

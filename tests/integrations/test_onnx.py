@@ -268,8 +268,8 @@ def test_export_replaces_a_file_only_with_force(tiny_model: Model, tmp_path: Pat
 
 @pytest.mark.parametrize("most", [100_000, 150_000])  # less than the weights; and less than they and the rest
 def test_export_rejects_a_model_too_large_for_onnx(tiny_model: Model, tmp_path: Path, monkeypatch, most: int) -> None:
-    monkeypatch.setattr("elmore.integrations.onnx.export.MOST_BYTES", most)
-    with pytest.raises(CannotExpress, match="an ONNX file holds"):
+    monkeypatch.setattr("elmore.integrations.onnx.export.MAX_BYTES", most)
+    with pytest.raises(CannotExpress, match="an ONNX file at most"):
         export_onnx(tiny_model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -137,8 +137,7 @@ def _sources(texts: Sequence[str], options: TextOptions) -> list[str]:
 
 
 def _is_corpus_part(path: Path) -> bool:
-    from elmore.corpus.corpus import HELDOUT, TRAIN
-    from elmore.corpus.manifest import MANIFEST
+    from elmore.corpus.corpus import HELDOUT, MANIFEST, TRAIN
 
     return path.name in (HELDOUT, TRAIN) and (path.parent / MANIFEST).is_file()
 

@@ -1,1 +1,1 @@
-"""A prepared corpus on disk: made from raw text, opened for reading, its held-out part apart."""
+"""Prepared corpora on disk: written from raw text, opened for reading, with a held-out part."""

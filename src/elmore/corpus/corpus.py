@@ -1,38 +1,83 @@
 """A prepared corpus on disk: a folder that `elmore prepare` writes and the trainer reads memory-mapped.
 
-train.bin       uint32: the words of all sentences by number, 0 between sentences, 0 first and 0 last
-heldout.bin     the same for the documents held out; a lone 0 if there are none
-types.txt       the distinct words, one a line; a word's number is its line, from 0. <S> and </S> come first, then the
-                words by falling count in train.bin, equals in the order of their code points
-vocabulary.txt  the softmax vocabulary, one word a line
-classes.bin     uint32 for each type: its line in vocabulary.txt, that of <UNK> if it has none
-manifest.json   what the corpus is, what was left out and why, size and SHA-256 of each file
+train.bin       uint32: the word numbers of all sentences, with 0 between sentences, at the begin and at the end
+heldout.bin     the same for held-out documents; a single 0 if there are none
+types.txt       the distinct words, one per line; the number of a word is that of its line, from 0. <S> and </S> come
+                first, then the words by decreasing count in train.bin, words with equal counts in code point order
+vocabulary.txt  the softmax vocabulary, one word per line
+classes.bin     uint32 for each type: its line in vocabulary.txt, or the line of <UNK>
+manifest.json   facts about the corpus, reasons for omissions, size and SHA-256 of each file
 
-Numbers are little-endian. Read forwards, a 0 is <S> as input and </S> as target; read backwards, the other way round.
+Numbers are little-endian. In the forward direction, a 0 is <S> as input and </S> as target; in the backward direction
+it is the other way round.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from elmore.corpus.manifest import FORMAT, MANIFEST, VERSION, Manifest, StoredFile, read_manifest
 from elmore.display import join_names
-from elmore.errors import FormatError, NotFound, error_context
+from elmore.errors import FormatError, InputError, NotFound, error_context
+from elmore.fields import read_fields
+from elmore.files.json_files import check_format, parse_json
 from elmore.text.style import TokenizerConfig
-from elmore.text.vocabulary import Vocabulary
+from elmore.text.vocabulary import Vocabulary, decode_lines
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
 TRAIN, HELDOUT, TYPES = "train.bin", "heldout.bin", "types.txt"
 VOCABULARY, CLASSES = "vocabulary.txt", "classes.bin"
 FILES = (TRAIN, HELDOUT, TYPES, VOCABULARY, CLASSES)
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION = "elmore-corpus", 1
+_REMEDY = "prepare the corpus again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """The size and the checksum of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusPart:
+    """The size of the training part or of the held-out part."""
+
+    documents: int
+    sentences: int
+    tokens: int
+    types: int  # that occur in this part
+    unknown_tokens: int
+    unknown_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """The facts about a corpus: its text, its parts, dropped and changed items with reasons, and its files."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    written_by: str
+    text: TokenizerConfig
+    parts: Mapping[str, CorpusPart]  # train and heldout
+    types: int  # in both parts
+    dropped: Mapping[str, Any] = field(default_factory=dict)
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    vocabulary: Mapping[str, Any]
+    seed: int
+    heldout_share: float
+    inputs: tuple[Mapping[str, Any], ...]
+    files: Mapping[str, StoredFile]
 
 
 @dataclass(frozen=True)
@@ -50,9 +95,9 @@ class Corpus:
 
     @classmethod
     def open(cls, path: str | Path, *, verify: bool = False) -> "Corpus":
-        """Open a folder and check that its files fit together; `verify` reads every byte and compares checksums."""
+        """Open a folder and check that its files agree; `verify` reads all files and compares checksums."""
         folder = Path(path)
-        manifest = read_manifest(folder)
+        manifest = _read_manifest(folder)
         for name in FILES:
             with error_context(folder / name):
                 _check_file(folder / name, manifest.files.get(name), verify=verify)
@@ -82,12 +127,12 @@ class Corpus:
         if self.classes.max() >= len(self.vocabulary):
             raise _damaged(
                 self.path / CLASSES,
-                f"names word {self.classes.max():,} of a vocabulary that has {len(self.vocabulary):,}",
+                f"contains line {self.classes.max():,} of a vocabulary that has {len(self.vocabulary):,}",
             )
 
 
 class CorpusWriter:
-    """Fills a folder: the two streams piece by piece, then the tables, then the manifest."""
+    """Writes a folder: the two streams piece by piece, then the tables, then the manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,11 +156,11 @@ class CorpusWriter:
         self._write_file(name, values.astype(dtype).tobytes())
 
     def write_manifest(self, facts: dict[str, Any]) -> None:
-        """Write the manifest: these facts, between the name of the format and the checksums of all files."""
+        """Write the manifest: these facts, and the checksums of all files."""
         files = {name: asdict(self.files[name]) for name in FILES}
-        whole = {"format": FORMAT, "version": VERSION, **facts, "files": files}
-        text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-        # A file name need not be UTF-8; as \udc80 and the like, which is JSON too, it is kept.
+        manifest = {"format": FORMAT, "version": VERSION, **facts, "files": files}
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        # The names of input files need not be UTF-8. Other bytes are written as \udc80 and so on, which is valid JSON.
         (self.folder / MANIFEST).write_bytes(text.encode("utf-8", "backslashreplace"))
 
     def _write_file(self, name: str, content: bytes) -> None:
@@ -124,7 +169,7 @@ class CorpusWriter:
 
 
 class StreamWriter:
-    """A file of numbers that grows, and its checksum with it."""
+    """Appends numbers to a file and to its checksum."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -138,27 +183,38 @@ class StreamWriter:
         self.bytes += len(piece)
 
 
+def _read_manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise NotFound(f"{folder}: no such folder; make a corpus with: elmore prepare TEXT -o {folder}")
+    if not path.is_file():
+        raise NotFound(f"{folder}: contains no {MANIFEST}, so it is no prepared corpus; make one with: elmore prepare")
+    with error_context(path):
+        values = parse_json(path.read_bytes(), remedy=_REMEDY)
+        check_format(values, FORMAT, versions=[VERSION], remedy=_REMEDY)
+        return read_fields(Manifest, values, error=FormatError)
+
+
 def _check_file(path: Path, stored: StoredFile | None, *, verify: bool) -> None:
     if stored is None:
-        raise FormatError("is not listed in the manifest; prepare the corpus again")
+        raise FormatError(f"is not listed in the manifest; {_REMEDY}")
     if not path.is_file():
-        raise NotFound("is missing; prepare the corpus again")
+        raise NotFound(f"is missing; {_REMEDY}")
     if (size := path.stat().st_size) != stored.bytes:
         raise FormatError(f"has {size:,} bytes instead of {stored.bytes:,}; copy it, or prepare the corpus, again")
     if verify:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != stored.sha256:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != stored.sha256:
             raise FormatError("its SHA-256 is not that of the manifest; copy it, or prepare the corpus, again")
 
 
 def _read_types(path: Path) -> list[str]:
     try:
-        # Not read_text, which would take a carriage return inside a word for the end of a line.
-        return path.read_bytes().decode().split("\n")[:-1]
-    except UnicodeDecodeError as error:
-        raise _damaged(path, f"is not UTF-8 at byte {error.start}") from None
+        return decode_lines(path.read_bytes())
+    except InputError as error:
+        raise _damaged(path, str(error).partition(";")[0]) from None
 
 
 def _damaged(path: Path, what: str) -> FormatError:
-    return FormatError(f"{path}: {what}; prepare the corpus again")
+    return FormatError(f"{path}: {what}; {_REMEDY}")

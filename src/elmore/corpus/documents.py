@@ -1,11 +1,11 @@
-"""Documents out of files, in bounded memory: a stream of lines in which an empty one opens a document.
+"""Read documents from files in bounded memory, as a stream of lines in which an empty line begins a document.
 
-text       running text, a paragraph a line; blank lines stand between documents, or the lines <doc ...> and </doc>
-tokenized  the same with a sentence a line, its words separated by blanks
+text       running text, one paragraph per line; documents are separated by blank lines, or by <doc ...> and </doc>
+tokenized  the same with one sentence per line, its words separated by spaces
 fasta      proteins, each a document of one line
 
-In hard-wrapped text (see `text.paragraphs`) a blank line ends a paragraph, and two or more of them a document.
-A document may be larger than memory, so it is never held as one; a line has to fit.
+In hard-wrapped text (see `text.paragraphs`) a blank line ends a paragraph, and two or more blank lines end a document.
+A document may be larger than memory, so only its lines are in memory.
 """
 
 import re
@@ -21,10 +21,9 @@ from elmore.text.paragraphs import NumberedLines, Paragraphs, join_wrapped_lines
 from elmore.text.sentence_reader import read_sentences
 from elmore.text.style import TokenizerConfig
 
-# What a file without borders is cut into, so that a part of it can be held out.
-CUT_LINES = 100
+CUT_LINES = 100  # of the documents that a file without borders is split into, so that some can be held out
 
-# How far to look for a border between lines of text.
+# The part of a file that is searched for a border between lines of text.
 LOOKAHEAD_LINES = 10_000
 LOOKAHEAD_CHARACTERS = 1 << 24
 
@@ -38,11 +37,11 @@ def read_documents(
     dropped: Counter[str],
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    """Give the lines of a file, and an empty one wherever a document begins. What is left out is counted in `dropped`.
+    """Yield the lines of a file, and an empty line before each document. Dropped lines are counted in `dropped`.
 
-    Blank lines inside <doc> and </doc> are no borders: there they stand between paragraphs. A tokenised file without a
-    border is cut into documents of a hundred lines; so is running text if it is long, since few documents have more
-    than ten thousand paragraphs. The lines of a hard-wrapped paragraph come out as one.
+    Between <doc> and </doc>, blank lines separate paragraphs and not documents. A tokenized file without a border is
+    split into documents of 100 lines, and so is running text of more than 10,000 lines, because few documents are so
+    long. The lines of a hard-wrapped paragraph are joined.
     """
     if format == "fasta":
         return _proteins(path, errors, dropped, on_read)
@@ -56,28 +55,28 @@ def read_documents(
 
 
 def common_format(files: Sequence[str], format: CorpusFormat | None = None) -> CorpusFormat:  # noqa: A002
-    """The format of all files: as told, else text or FASTA by their names.
+    """The format of all files: `format`, or text or FASTA by their names.
 
-    One corpus is one or the other, since the words of a model are cut in one way.
+    A corpus has one format, because a model has one kind of words.
     """
     if format is not None:
         if format not in get_args(CorpusFormat):
-            raise InputError(f"the format is to be text, tokenized or fasta, and is {format!r}")
+            raise InputError(f"the format is {format!r}; it must be text, tokenized or fasta")
         return format
     by_format = {format_of(file): file for file in reversed(files)}
     if treebank := by_format.get("conllu") or by_format.get("conll"):
-        raise InputError(f"{treebank}: is a treebank; write its sentences out, one a line, and give them as tokenized")
-    if len(by_format) > 1:
         raise InputError(
-            f"{by_format['text']} is text and {by_format['fasta']} is FASTA; a corpus is the one or the other"
+            f"{treebank}: is a treebank; write its sentences to a file, one per line, with format tokenized"
         )
+    if len(by_format) > 1:
+        raise InputError(f"{by_format['text']} is text and {by_format['fasta']} is FASTA; a corpus has one format")
     return "fasta" if "fasta" in by_format else "text"
 
 
-def blocks_of(lines: Iterable[str], *, characters: int) -> Iterator[str]:
-    r"""Join lines into pieces of about this size, the unit of work that one process hands another.
+def group_lines(lines: Iterable[str], *, characters: int) -> Iterator[str]:
+    r"""Join lines into blocks of about this size, the unit of work of one process.
 
-    >>> list(blocks_of(["", "one", "two", "", "three"], characters=8))
+    >>> list(group_lines(["", "one", "two", "", "three"], characters=8))
     ['\none\ntwo', '\nthree']
     """
     block: list[str] = []
@@ -96,7 +95,7 @@ _MARKUP = re.compile(r"\s*<(?:(doc)(?:\s.*)?|/doc)>\s*")
 
 
 def _unwrapped(lines: NumberedLines) -> Iterator[str]:
-    """The paragraphs of hard-wrapped lines, an empty line where several blank ones stood; <doc> is no paragraph."""
+    """The paragraphs of hard-wrapped lines, with an empty line for several blank lines; <doc> lines are unchanged."""
     for is_border, group in groupby(lines, key=lambda numbered: _MARKUP.fullmatch(numbered[1]) is not None):
         if is_border:
             yield from (line for _, line in group)
@@ -109,8 +108,8 @@ def _unwrapped(lines: NumberedLines) -> Iterator[str]:
 
 
 def _documents(lines: Iterator[str], *, tokenized: bool, dropped: Counter[str]) -> Iterator[str]:
-    head, goes_on = _lookahead(lines)
-    cut = not _is_bordered(head) and (tokenized or goes_on)
+    head, has_more = _lookahead(lines)
+    cut = not _is_bordered(head) and (tokenized or has_more)
     inside = False
     since_border = 0
     yield ""
@@ -122,7 +121,7 @@ def _documents(lines: Iterator[str], *, tokenized: bool, dropped: Counter[str]) 
                 inside = markup[1] is not None
             if markup or not inside:
                 yield ""
-            # From the first real border on the file has documents of its own.
+            # From the first border on, the file itself separates its documents.
             cut = cut and not markup and since_border == 0
             continue
         if cut and since_border == CUT_LINES:
@@ -145,14 +144,14 @@ def _lookahead(lines: Iterator[str]) -> tuple[list[str], bool]:
 
 
 def _is_bordered(lines: list[str]) -> bool:
-    """Whether a border stands between lines of text; a blank line at the end of a file parts nothing."""
+    """Whether there is a border between lines of text; blank lines at the end of a file are no borders."""
     borders = [_is_border(line) for line in lines]
-    texts = [place for place, border in enumerate(borders) if not border]
+    texts = [index for index, border in enumerate(borders) if not border]
     return bool(texts) and any(borders[texts[0] : texts[-1]])
 
 
 def _is_border(line: str) -> bool:
-    # Blank first: asking a pattern of every line would take longer than reading it.
+    # Blank lines first: matching a pattern with every line would take longer than reading it.
     return not line or line.isspace() or ("doc" in line[:40] and _MARKUP.fullmatch(line) is not None)
 
 

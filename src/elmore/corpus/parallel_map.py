@@ -1,4 +1,4 @@
-"""Work shared by several processes, with the results in the order of the work."""
+"""Map a function in several processes, with the results in the order of the items."""
 
 import signal
 import warnings
@@ -16,15 +16,15 @@ from elmore.errors import ElmoreError
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-# Pieces of work for each process that are under way: enough that none waits, few enough that memory stays bounded.
+# Items in work for each process: enough that no process waits, and few enough that memory is bounded.
 LOOKAHEAD = 3
 
 
 def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int) -> Iterator[_Result]:
-    """Like `map`, in several processes; items are taken only a few ahead of the results.
+    """Like `map`, in several processes; only a few items are read ahead of the results.
 
-    The function must be one that can be imported by name. One item starts no process. Where the system limits the
-    number of processes that a pool can have (61 on Windows), more `workers` are cut to that number.
+    The function must be importable by name. A single item starts no process. Where the system limits the
+    number of processes that a pool can have (61 on Windows), `workers` is limited to that number.
 
     >>> list(parallel_map(str.upper, ["a", "b"], workers=1))
     ['A', 'B']
@@ -47,7 +47,7 @@ def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item], *
             yield waiting.popleft().result()
     except BrokenProcessPool:
         raise ElmoreError(
-            "a worker process died, perhaps for want of memory; try fewer workers. "
+            "a worker process died, perhaps because memory was exhausted; try fewer workers. "
             '(A Python script must call this under: if __name__ == "__main__":)'
         ) from None
     finally:
@@ -55,6 +55,6 @@ def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item], *
 
 
 def _initialize_worker() -> None:
-    # Ctrl-C reaches every process of a terminal, and a warning would be given once by each.
+    # Ctrl-C reaches every process of a terminal, and each process would print the same warnings.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
