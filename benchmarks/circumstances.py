@@ -24,5 +24,13 @@ def circumstances() -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "cpu": cpu_name(),
         "cores": os.cpu_count(),
     }
+
+
+def cpu_name() -> str:
+    """The model of the CPU; empty where the system does not show it."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

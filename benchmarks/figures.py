@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ablation_figures
+import cold_start_figures
 import elmore_en_figures as elmore_en
 import embed_cpu_figures
 import embed_gpu_figures
@@ -90,6 +91,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/performance.md", "embed-gpu-beside"): embed_gpu_figures.shown_beside,
     ("docs/performance.md", "embed-gpu-file"): embed_gpu_figures.shown_file,
     ("docs/performance.md", "embed-gpu-alone"): embed_gpu_figures.shown_alone,
+    ("docs/performance.md", "cold-start"): cold_start_figures.shown,
     ("docs/performance.md", "write-vectors"): write_vectors_figures.shown,
     ("docs/performance.md", "compute-error"): kernels.compute_error,
     ("docs/pretraining.md", "pretrain"): pretraining.pretrain,

@@ -23,6 +23,7 @@ SHARED = (
     "ablation_figures.py",
     "busy_core.py",
     "circumstances.py",
+    "cold_start_figures.py",
     "comparison_parts.py",
     "comparisons.py",
     "elmore_en_figures.py",
