@@ -250,7 +250,7 @@ def test_embed_file_saves_the_vectors_if_the_end_of_the_file_fails(text, target,
     with monkeypatch.context() as patch:
         patch.setattr(numpy_file.Writer, "finish", failing)
         with pytest.raises(
-            ElmoreError, match=r"vectors.npz.partial: cannot be written: No space .* from its last commit"
+            ElmoreError, match=r"vectors.npz.partial: cannot be written: No space .* from the last commit"
         ):
             run(job, tiny, target)
     assert not target.exists()

@@ -404,7 +404,7 @@ def test_spool_on_a_full_disk_saves_the_last_commit(tmp_path: Path, monkeypatch)
 
         monkeypatch.setattr(spool.columns["tokens"], "write", full)
         with pytest.raises(
-            ElmoreError, match="free some space, or write elsewhere; the same job goes on from its last"
+            ElmoreError, match="free some space, or write elsewhere; the same command resumes from the last"
         ):
             spool.append(numbered([2]))
         with pytest.raises(InputError, match="is closed"):
@@ -433,10 +433,10 @@ def test_spool_reports_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch)
 def test_spool_does_not_use_or_delete_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="is in the way"):
+    with pytest.raises(InputError, match="is not a folder of Elmore"):
         open_spool(tmp_path / "s")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is in the way"):
+    with pytest.raises(InputError, match="is not a folder of Elmore"):
         open_spool(tmp_path / "file")
 
 

@@ -1,4 +1,4 @@
-"""Other programs' names for what Elmore does, so that code written for them runs on.
+"""Interfaces of other programs, so that code written for them runs with Elmore.
 
-Only the objects in here remember the state of the LSTM from call to call, because those they stand in for did.
+Only the objects of this package carry the state of the LSTM from call to call, as the original objects do.
 """

@@ -1,4 +1,4 @@
-"""The Embedder: sentences become arrays of word vectors."""
+"""The Embedder: sentences in, arrays of word vectors out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -116,7 +116,7 @@ class Embedder:
         return html_table(f"Embedder {card.name or card.source}", about)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy, or another process, needs: the model or where it comes from, not the packed weights."""
+        """The state for a copy or another process: the source of the model, or the model, without packed weights."""
         source = self._source
         return {"options": self.options} | ({"load": source} if isinstance(source, partial) else {"model": source()})
 
@@ -190,7 +190,7 @@ class Embedder:
         return self._running.engine
 
     def to(self, device: object) -> Self:
-        """Move to another device. If that fails, this Embedder stays as it was.
+        """Move to another device. If the move fails, this Embedder is unchanged.
 
         >>> Embedder.from_pretrained("tiny-random").to("cpu").device
         'cpu'
@@ -214,19 +214,19 @@ class Embedder:
         return self._model.config.num_layers
 
     def tokenize(self, text: str) -> Tokens:
-        """Cut a sentence into words as this model expects them, with their character offsets.
+        """Tokenize a sentence in the style of the model, with character offsets.
 
         >>> Embedder.from_pretrained("tiny-random").tokenize("I took a bow.").words
         ['I', 'took', 'a', 'bow', '.']
         """
         if not isinstance(text, str):
-            raise InputError(f"a sentence to be cut into words is a string, and this is a {type(text).__name__}")
+            raise InputError(f"tokenize takes one sentence as a string, not a {type(text).__name__}")
         return self.tokenizer.tokenize(text)
 
     def split(self, text: str, *, paragraphs: Paragraphs | None = None) -> list[str]:
-        """Cut a text into sentences, which `encode` takes.
+        """Split a text into sentences for `encode`.
 
-        Every line is a paragraph, or hard-wrapped lines go on until a blank one; None finds out.
+        `paragraphs`: "line" or "blank-line" ends a paragraph; None: detected from the text.
 
         >>> Embedder.from_pretrained("tiny-random").split("Dr. Smith took a bow. Why?")
         ['Dr. Smith took a bow.', 'Why?']
@@ -253,7 +253,7 @@ class Embedder:
         - `state`: "fixed", or "carry" to start each row of a batch where the previous batch ended, as AllenNLP and
           bilm-tf do; then `batch_size` (64) changes the vectors.
         - `dtype`: float32 or float16.
-        - `batch_tokens`, `batch_size`: words and rows computed at once.
+        - `batch_tokens`, `batch_size`: words and rows computed together.
         - `token_style`: "penn", "nltk", "plain" or "ud" converts given tokens of that convention (do n't, -LRB-) into
           the model's words; each token still gets one vector, the mean over its words.
         """
@@ -277,7 +277,7 @@ class Embedder:
     def encode_tensors(self, sentences: Iterable[Sentence], **options: Unpack[EncodeArguments]) -> list[Any]:
         """Like `encode`, as torch tensors on the engine's device.
 
-        Tensors of sentences that ran together share memory: `clone()` one that you keep alone.
+        Tensors of sentences that ran together share memory. `clone()` a tensor to free the others.
         """
         check_sentences(sentences)
         if isinstance(sentences, str):
@@ -293,7 +293,7 @@ class Embedder:
     ) -> Iterator[EncodedBatch[T]]:
         """The basis of every `encode`: each sentence comes with an object that is returned with its vectors.
 
-        Batches come in the order of the input. With `to_host=False` vectors stay in the engine's memory.
+        Batches have the order of the input. With `to_host=False` vectors stay in the engine's memory.
         """
         self._check_engine_options(options.changed_engine_options)
         engine, store, _ = self._running
@@ -351,7 +351,7 @@ class Embedder:
         layers: LayersArgument = DEFAULT_LAYERS,
         token_style: TokenStyle = DEFAULT_TOKEN_STYLE,
     ) -> Vectors:
-        """The vector of the one word in [brackets], in this sentence; of several words their mean.
+        """The vector of the word in [brackets], in the context of its sentence; the mean if there are several words.
 
         >>> model = Embedder.from_pretrained("tiny-random")
         >>> model.word_vector("He was wielding a [bow] and arrow .", layers="top").shape
@@ -360,8 +360,8 @@ class Embedder:
         given = sentence if isinstance(sentence, str) else self.words(sentence)
         words, bracketed = parse_brackets(given, self.tokenizer)
         if not bracketed:
-            raise InputError(f"the brackets hold no word, in {sentence!r}; as in 'I took a [bow] .'")
-        # A string was tokenised in the model's style just now.
+            raise InputError(f"the brackets in {sentence!r} contain no word; write, for example, 'I took a [bow] .'")
+        # A string has been tokenized in the model's style.
         style: TokenStyle = "moses" if isinstance(sentence, str) else token_style
         vectors = self.encode([words], layers=layers, token_style=style)[0]
         mean: Vectors = vectors[..., bracketed, :].mean(axis=-2)
@@ -379,12 +379,12 @@ class Embedder:
         return _unit_length(left) @ _unit_length(right).T
 
     def words(self, sentence: Sentence, number: int = 0) -> list[str]:
-        """The words of a sentence: tokenised if it is a string; `number` places a complaint."""
+        """The words of a sentence, tokenized if it is a string; `number` is its position in error messages."""
         return tokenize_sentence(sentence, self.tokenizer, number)
 
 
 def _copies(batches: Iterator[EncodedBatch[None]]) -> Iterator[Vectors]:
-    """The vectors of each sentence. An array that the caller stores must not keep its batch in memory."""
+    """The vectors of each sentence, as copies: a view would keep its whole batch in memory."""
     for batch in batches:
         yield from map(np.copy, batch.split())
         del batch  # or its vectors would be in memory while the next one runs
@@ -392,5 +392,5 @@ def _copies(batches: Iterator[EncodedBatch[None]]) -> Iterator[Vectors]:
 
 def _unit_length(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    # A vector of zeros, an empty sentence say, is like nothing: its cosine is 0, not NaN.
+    # The cosine with a vector of zeros, for example of an empty sentence, is 0, not NaN.
     return vectors / np.where(lengths > 0, lengths, 1)

@@ -319,10 +319,10 @@ class Spool:
         except ElmoreError:
             raise
         except OSError as error:
-            refusal = cannot_be_written(self.folder, error)
+            problem = cannot_be_written(self.folder, error)
             if self.committed.sentences:
-                refusal.args = (f"{refusal}; the same job goes on from its last commit",)
-            raise refusal from error
+                problem.args = (f"{problem}; the same command resumes from the last commit",)
+            raise problem from error
 
     def _close_files(self) -> None:
         if self._writer is not None:
@@ -358,7 +358,7 @@ def _make_folder(folder: Path) -> None:
     # The folder will be deleted, so it must not contain files of other programs.
     elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / LOCK).exists()):
         raise InputError(
-            f"{folder}: is in the way; unfinished work goes to a folder of that name, so move it elsewhere"
+            f"{folder}: is not a folder of Elmore; unfinished work needs a folder of this name, so move the other one"
         )
 
 
@@ -371,7 +371,7 @@ def _last(path: Path, rows: int) -> int:
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Which fields differ, for a message."""
+    """The fields that differ, as text for an error message."""
     return [
         f"{field} was {_shown(before.get(field))} and is now {_shown(now.get(field))}"
         for field in dict.fromkeys((*before, *now))

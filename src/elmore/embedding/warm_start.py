@@ -1,4 +1,4 @@
-"""What a model computes once and stores: a warm start state, and the vectors of its vocabulary.
+"""A warm start state, and the vectors of a vocabulary: computed once and stored with a model.
 
 A warm start state is the mean state of the network after a sentence of a given text.
 

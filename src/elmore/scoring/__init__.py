@@ -1,4 +1,4 @@
-"""What the language model itself says: perplexity, surprisal, substitutes."""
+"""Language-model scores: perplexity, surprisal, substitutes."""
 
 from elmore.scoring.perplexity import Perplexity, perplexity
 from elmore.scoring.scorer import LanguageModelScorer

@@ -88,7 +88,7 @@ class LanguageModelScorer:
         return self._check.check_stream(words)
 
     def parse_brackets(self, sentence: Sentence, *, token_style: TokenStyle = DEFAULT_TOKEN_STYLE) -> BracketedWords:
-        """The words of a sentence, and the position of those in [brackets]; see `tokenize_sentences`."""
+        """The words of a sentence, and the position of the words in [brackets]; see `tokenize_sentences`."""
         check_value("token_style", token_style, TokenStyle)
         text = sentence if isinstance(sentence, str) else tokenize_sentence(sentence, self.tokenizer)
         words = parse_brackets(text, self.tokenizer)
@@ -231,7 +231,7 @@ class Softmax:
         return self.vocabulary.word_id(word, unknown=self.unknown)
 
     def has_class(self, word: str) -> bool:
-        """Whether the word has a class of its own."""
+        """Whether the word has its own class."""
         return word in self.vocabulary and word != self.unknown
 
     def log_probabilities(self, hidden: Any, classes: NDArray[np.int64]) -> NDArray[np.float32]:  # (N, P), (N,) -> (N,)
