@@ -139,7 +139,8 @@ void test_refused_threads(const std::vector<Job> &jobs) {
     require(code == 0, "refused threads: the process did not end well");
 }
 
-// A call whose memory runs out reports that, and the next one has the right bits.
+// A call whose memory runs out reports that, and the next calls have the right bits. The first of them needs less memory
+// than buffers had before they failed to grow.
 void test_memory() {
     int failures = 0;
     for (int precision : {ELMORE_FLOAT32, ELMORE_BFLOAT16, ELMORE_INT8})
@@ -149,13 +150,16 @@ void test_memory() {
                 std::thread caller([&] {
                     const Job job(precision, 40 + 8 * allowed, 300, 9 * threads);
                     require(job.status() == ELMORE_OK, "memory: a job without a limit");
+                    const Job smaller(precision, 24, 70, 4);
                     std::thread([&] {
+                        require(smaller.run(threads) == ELMORE_OK, "memory: a smaller call before");
                         allow_allocations(allowed);
                         const int status = job.run(threads);
                         allow_allocations(-1);
                         require(status == ELMORE_OK || status == ELMORE_OUT_OF_MEMORY, "memory: status");
                         failures += status == ELMORE_OUT_OF_MEMORY;
-                        require(job.run(threads) == ELMORE_OK, "memory: the next call");
+                        require(smaller.run(threads) == ELMORE_OK, "memory: a smaller call after it");
+                        require(job.run(threads) == ELMORE_OK, "memory: the same call after it");
                     }).join();
                 });
                 caller.join();

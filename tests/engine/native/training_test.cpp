@@ -318,8 +318,10 @@ void test_highway_training() {
 
 void test_softmax() {
     const int64_t lanes = elmore_lanes(ELMORE_FLOAT32), width = 4 * lanes;
-    const int64_t rows = draw(0, draw(0, 3) ? 10 : 200), vector = draw(1, draw(0, 1) ? 20 : 150);
-    const int64_t candidates = draw(1, draw(0, 3) ? 300 : 3000);
+    const bool in_passes = draw(0, 7) == 0;  // more rows than are computed at once
+    const int64_t rows = in_passes ? draw(769, 1700) : draw(0, draw(0, 3) ? 10 : 200);
+    const int64_t vector = draw(1, in_passes || draw(0, 1) ? 20 : 150);
+    const int64_t candidates = draw(1, in_passes ? 100 : draw(0, 3) ? 300 : 3000);
     const int64_t filled = rounded_up(candidates, width), columns = rounded_up(vector, width);
     const Floats hidden = draw_floats(rows * vector, 1.0f);
     const Packed weights = pack(ELMORE_FLOAT32, 1, vector, candidates, 1.0f / std::sqrt(static_cast<float>(vector)), lanes);
