@@ -119,12 +119,13 @@ def training_sizes() -> list[str]:
 
 
 def shipped_recipe() -> Any:
+    """The recipe in the card, under the names of fields at that time."""
     return read(SHIPPED / "card.json")["extra"]["training"]["recipe"]["training"]
 
 
 def shipped_settings() -> list[str]:
     recipe = shipped_recipe()
-    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["gradient_clip"])]
+    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["max_grad_norm"])]
 
 
 def logged_every() -> list[str]:
@@ -133,7 +134,7 @@ def logged_every() -> list[str]:
 
 
 def gradient_norms() -> list[str]:
-    clip = shipped_recipe()["gradient_clip"]
+    clip = shipped_recipe()["max_grad_norm"]
     norms = [entry["gradient_norm"] for entry in training_log() if "gradient_norm" in entry]
     return [f"{statistics.median(norms):.1f}", f"{100 * statistics.mean(norm > clip for norm in norms):.0f}", str(clip)]
 

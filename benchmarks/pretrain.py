@@ -144,7 +144,7 @@ class _Clock:
         began = time.perf_counter()
         until = self.done + steps
         for step in self.training.train(self.done, until):
-            if not step.finite:
+            if not step.is_finite:
                 raise SystemExit(f"step {step.number}: the loss is not finite")
         _wait(self.training.stepper.device)
         self.done = until

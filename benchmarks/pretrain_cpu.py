@@ -147,7 +147,7 @@ def peer_options(classes: int, threads: int) -> dict[str, Any]:
             "use_skip_connections": CONFIG.skip_connections,
         },
         "dropout": TRAINING.dropout,
-        "all_clip_norm_val": TRAINING.gradient_clip,
+        "all_clip_norm_val": TRAINING.max_grad_norm,
         "learning_rate": TRAINING.learning_rate,
         "n_epochs": 10,
         "batch_size": TRAINING.batch_size,

@@ -214,7 +214,7 @@ def take_turns(trainings: Mapping[str, TaskTraining[Any, Any]], *, rounds: int, 
             wall, processor = time.perf_counter(), time.process_time()
             # The last of their losses comes when the device has made them all.
             for step in training.train(0, steps):
-                if not step.finite:
+                if not step.is_finite:
                     raise SystemExit(f"{model}, step {step.number}: the loss is not finite")
             found[model].append(Seconds(time.perf_counter() - wall, time.process_time() - processor))
     return {model: several[1:] for model, several in found.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmore.tasks.comparison.compare import compare
 from elmore.tasks.comparison.events import Event
-from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.run import Run
 
 RECIPE = {
     "elmo.model": "tiny-random",
@@ -42,7 +42,7 @@ def write_data(folder: Path) -> dict[str, Path]:
     }
 
 
-def small_compare(data: dict[str, Path], folder: Path, **changes: Any) -> StoppableEvents[Event]:
+def small_compare(data: dict[str, Path], folder: Path, **changes: Any) -> Run[Event]:
     """Compare in this process, on the CPU, with one seed, unless told otherwise."""
     options = {"recipe": RECIPE, "seeds": 1, "jobs": 0, "device": "cpu", "test": [data["test"], data["other"]]}
     return compare("ner", folder, **{"train": data["train"], "dev": data["dev"], **options, **changes})

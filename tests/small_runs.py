@@ -12,12 +12,12 @@ from cpu_environment import ON_THE_CPU
 from elmore.corpus.corpus import Corpus
 from elmore.corpus.prepare import prepare
 from elmore.model import Model
-from elmore.pretraining.events import Event
 from elmore.pretraining.pretrain import pretrain
 from elmore.pretraining.recipe import Recipe
 from elmore.recipe import apply_overrides, read_recipe
-from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.events import RunEvent
 from elmore.training.log import read_log
+from elmore.training.run import Run
 
 FIELDS = {
     "model.vector_dim": "8",
@@ -74,13 +74,13 @@ def small_run(
     init: Model | None = None,
     resume: bool = False,
     **settings: object,
-) -> StoppableEvents[Event]:
+) -> Run[RunEvent]:
     """A run on the CPU that logs every step; one that goes on needs neither recipe nor model."""
     chosen = {} if resume else {"log_every": 1, "checkpoint_every": 5}
     return pretrain(corpus, folder, recipe, init=init, resume=resume, settings=chosen | settings, device="cpu")
 
 
-def of_kind(kind: type, events: Iterable[Event]) -> list:
+def of_kind(kind: type, events: Iterable[RunEvent]) -> list:
     return [event for event in events if isinstance(event, kind)]
 
 

@@ -16,7 +16,7 @@ from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Windows
 from elmore.text.style import TokenizerConfig
 from elmore.text.vocabulary import Vocabulary
-from elmore.training.distributed import World
+from elmore.training.trainable import World
 
 WORDS = ["the", "a", "cat", "dog", "bird", "sees", "hears", "small", "big", ".", "extraordinarily"]
 TYPES = ["<S>", "</S>", "<UNK>", *WORDS]

@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from elmore.errors import InputError
 from elmore.tasks.comparison.processes import run_jobs
-from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.run import Run
 
 LONG, NUMBER = b"long" * 20_000, 200  # too long to be sent in one piece
 
@@ -23,10 +23,10 @@ class Count:
 
     until: int
 
-    def start(self) -> StoppableEvents:
+    def start(self) -> Run:
         torch = sys.modules.get("torch")
         threads = None if torch is None else torch.get_num_threads()
-        return StoppableEvents(lambda _: iter([*range(self.until), ("process", os.getpid(), threads)]))
+        return Run(lambda _: iter([*range(self.until), ("process", os.getpid(), threads)]))
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Fail:
 
     how: str
 
-    def start(self) -> StoppableEvents:
-        return StoppableEvents(lambda _: self._events())
+    def start(self) -> Run:
+        return Run(lambda _: self._events())
 
     def _events(self) -> Iterator[int]:
         yield 1
@@ -49,8 +49,8 @@ class Fail:
 class WarnBeside:
     """Tells long events while a thread warns of something."""
 
-    def start(self) -> StoppableEvents:
-        return StoppableEvents(lambda _: self._events())
+    def start(self) -> Run:
+        return Run(lambda _: self._events())
 
     def _events(self) -> Iterator[bytes]:
         thread = Thread(target=self._warn)

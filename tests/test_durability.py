@@ -25,8 +25,7 @@ from elmore.model import save
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.checkpoints import Snapshot, TrainingCheckpoints
 from elmore.training.events import Progressed
-from elmore.training.run_folder import RunFolder, StoredRun
-from elmore.training.settings import RunSettings
+from elmore.training.run_folder import RunFolder, RunSettings, StoredRun
 from embedded_sentences import DIM, numbered
 from small_runs import small_corpus, small_recipe, small_run
 

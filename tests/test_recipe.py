@@ -39,7 +39,7 @@ def test_sizes_have_exactly_the_published_numbers_of_parameters(name, shape, par
 
 def test_the_original_recipe_is_the_papers():
     training = read_recipe("original", Recipe).training
-    assert (training.optimizer, training.learning_rate, training.gradient_clip) == ("adagrad", 0.2, 10.0)
+    assert (training.optimizer, training.learning_rate, training.max_grad_norm) == ("adagrad", 0.2, 10.0)
     assert (training.epochs, training.batch_size, training.window) == (10.0, 384, 20)
     assert (training.negatives, training.dropout) == (8192, 0.1)
     # A constant rate.
@@ -161,7 +161,7 @@ WRONG = [
     ({"training.epochs": "1" + 400 * "0"}, "training.epochs is too large"),
     ({"training.learning_rate": "nan"}, "training.learning_rate is nan"),
     ({"training.learning_rate": "'0.1'"}, "training.learning_rate is '0.1'; it must be a number"),
-    ({"training.gradient_clip": "-2"}, "training.gradient_clip is -2"),
+    ({"training.max_grad_norm": "-2"}, "training.max_grad_norm is -2"),
     ({"training.dropout": "1"}, "training.dropout is 1; it must be a number from 0 to 0.95"),
     ({"training.final_rate": "1.1"}, "training.final_rate is 1.1"),
     ({"training.weight_decay": "-0.1"}, "training.weight_decay is -0.1"),

@@ -38,7 +38,7 @@ PREPARATION = ("--vocabulary-size", "30000", "--heldout", "0.01")
 # The smallest published size, trained as elmore-en was, but with the recipe's dropout, for there is less text.
 TRAINING = (
     *("--recipe", "small", "--training.batch_size", "512", "--training.precision", "bfloat16"),
-    *("--training.learning_rate", "0.003", "--training.warmup_steps", "300", "--training.gradient_clip", "2.5"),
+    *("--training.learning_rate", "0.003", "--training.warmup_steps", "300", "--training.max_grad_norm", "2.5"),
 )
 FULL = "full biLM"
 ABLATIONS: dict[str, tuple[str, ...]] = {

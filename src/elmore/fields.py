@@ -130,6 +130,26 @@ def read_fields(
         raise error(str(wrong)) from None
 
 
+def former_names(cls: type, values: Mapping[str, Any], where: str = "") -> dict[str, str]:
+    """The former names of fields in `values`, with the current names.
+
+    >>> @dataclass(frozen=True)
+    ... class Tagger:
+    ...     max_grad_norm: float = checked_field(5.0, former_name="clip")
+    >>> former_names(Tagger, {"clip": 1.0}, "training"), read_fields(Tagger, {"clip": 1.0})
+    ({'training.clip': 'training.max_grad_norm'}, Tagger(max_grad_norm=1.0))
+    """
+    kinds, renamed = get_type_hints(cls), {}
+    for declared in fields(cls):
+        former, inner = _former_name(declared), _without_none(kinds[declared.name])[0]
+        if former != declared.name and former in values:
+            renamed[_dotted_name(where, former)] = _dotted_name(where, declared.name)
+        nested = values.get(declared.name)
+        if is_dataclass(inner) and isinstance(inner, type) and isinstance(nested, Mapping):
+            renamed |= former_names(inner, nested, _dotted_name(where, declared.name))
+    return renamed
+
+
 def check_fields(instance: Any) -> None:
     """Check the type and limits of every field of a dataclass, for `__post_init__`.
 

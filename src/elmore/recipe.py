@@ -10,6 +10,7 @@ has no word for nothing, so a model without clips says so with `false`: `cell_cl
     batch_size = 256
 """
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from elmore.display import join_names
-from elmore.errors import ElmoreError, InputError, NotFound, error_context
-from elmore.fields import TomlText, read_fields
+from elmore.errors import ElmoreError, FormatError, InputError, InputWarning, NotFound, error_context
+from elmore.fields import TomlText, former_names, read_fields
 from elmore.files.json_files import parse_toml
 from elmore.files.os_errors import reading
 
@@ -46,6 +47,24 @@ def apply_overrides(recipe: R, changes: Mapping[str, Any]) -> R:
     >>> apply_overrides(Recipe(), {"training.batch_size": "64", "model.cell_dim": 512}).training.batch_size
     64
     """
+    return _merged(type(recipe), _nested(changes), source="recipe", base=recipe)
+
+
+def read_stored_recipe(values: Mapping[str, Any], kind: type[R], *, source: Path) -> R:
+    """The recipe in a run folder, from the values of its file `source`."""
+    with error_context(source):
+        _warn_former_names(kind, values, str(source))
+        return read_fields(kind, values, error=FormatError)
+
+
+def current_names(kind: type, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by dotted names, with the current names of fields in place of former ones."""
+    renamed = former_names(kind, _nested(changes))
+    return {renamed.get(name, name): value for name, value in changes.items()}
+
+
+def _nested(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by dotted names as tables."""
     values: dict[str, Any] = {}
     for name, value in changes.items():
         table = values
@@ -55,7 +74,13 @@ def apply_overrides(recipe: R, changes: Mapping[str, Any]) -> R:
             if not isinstance(table, dict):
                 raise InputError(f"{section} is {table}; it must be a table of fields")
         table[field] = TomlText(value) if isinstance(value, str) else value
-    return _merged(type(recipe), values, base=recipe)
+    return values
+
+
+def _warn_former_names(kind: type, values: Mapping[str, Any], source: str) -> None:
+    if renamed := former_names(kind, values):
+        names = ", ".join(f"{former} is now {name}" for former, name in renamed.items())
+        warnings.warn(f"{source}: contains former names of fields: {names}", InputWarning, stacklevel=2)
 
 
 def recipe_names(kind: type) -> list[str]:
@@ -74,13 +99,13 @@ def _read_recipe(file: Path | Traversable, name: str, kind: type[R], *, seen: tu
     with error_context(name):
         base = values.pop("base", None)
         if base is None:
-            return _merged(kind, values)
+            return _merged(kind, values, source=name)
         if not isinstance(base, str):
             raise InputError(f"base is {base!r}; it must be a recipe's name, or a file")
         start = _find_base(base, kind, file)
         if str(start) in (*seen, str(file)):
             raise InputError(f"it starts from {base}, which starts from it")
-        return _merged(kind, values, base=_read_recipe(start, base, kind, seen=(*seen, str(file))))
+        return _merged(kind, values, source=name, base=_read_recipe(start, base, kind, seen=(*seen, str(file))))
 
 
 def _find(name: str, kind: type) -> Path | Traversable:
@@ -111,10 +136,11 @@ def _named(name: str, kind: type) -> Iterator[None]:
         raise NotFound(f"{error}; recipes that come with Elmore: {', '.join(recipe_names(kind))}") from None
 
 
-def _merged(kind: type[R], values: Mapping[str, Any], *, base: R | None = None) -> R:
+def _merged(kind: type[R], values: Mapping[str, Any], *, source: str, base: R | None = None) -> R:
     sections = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     if unknown := sorted(values.keys() - set(sections)):
         raise InputError(f"unknown section {join_names(unknown)}; this recipe has [{'], ['.join(sections)}]")
+    _warn_former_names(kind, values, source)
     return read_fields(kind, values, base=base)
 
 

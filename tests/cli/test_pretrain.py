@@ -117,7 +117,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
     assert process.returncode == 130
     last = max(losses(folder))
     assert told.splitlines()[-1] == (
-        f"stopped after step {last:,}, and saved; to resume it: elmore pretrain {corpus.path} --resume {folder}"
+        f"stopped and saved after step {last:,}; "
+        f"to resume it: elmore pretrain {corpus.path} --device cpu --resume {folder}"
     )
     assert (folder / "checkpoints" / f"step-{last:08d}").is_dir()
     assert "Traceback" not in told
@@ -131,7 +132,7 @@ def test_a_full_disk_ends_it_with_a_clear_error_and_a_usable_checkpoint(corpus, 
     *_, remedy, error = told.splitlines()
     assert error.startswith(f"elmore: {tmp_path / 'run' / 'checkpoints' / 'step-'}")
     assert "cannot be written: File too large" in error
-    assert remedy.endswith(f": elmore pretrain {corpus.path} --resume {tmp_path / 'run'}")
+    assert remedy.endswith(f": elmore pretrain {corpus.path} --device cpu --resume {tmp_path / 'run'}")
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000000"]
     assert "Traceback" not in told
 
@@ -224,12 +225,12 @@ def test_fine_tuning_begins_from_a_model_and_tells_before_and_after(elmore, corp
     assert json.loads((tmp_path / "tuned" / "recipe.json").read_text())["training"]["learning_rate"] == 0.0005
     again = pretrained(elmore, corpus, "--resume", tmp_path / "tuned")
     assert again.code == 0, again.err
-    assert "this run is finished, after 2 steps; its model is written again" in again.err
+    assert "the run is finished after 2 steps; its model is written again" in again.err
 
 
 def test_a_finished_run_can_be_made_longer(elmore, corpus, finished):
     ended = pretrained(elmore, corpus, "--resume", finished, "--steps", 5, "--training.learning_rate", 0.001)
-    assert "going on after step 3" in ended.err
+    assert "resumed after step 3" in ended.err
     assert list(losses(finished)) == [1, 2, 3, 4, 5]
     assert json.loads((finished / "recipe.json").read_text())["training"]["learning_rate"] == 0.001
 
@@ -238,7 +239,7 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
     other = small_corpus(tmp_path / "other", documents=5)
     ended = pretrained(elmore, other, "--resume", finished)
     assert ended.code == 1
-    assert "is not the corpus that this run has read (train.bin had 10,9" in ended.err
+    assert "is not the corpus of this run (train.bin had 10,9" in ended.err
     assert "Traceback" not in ended.err
 
 
@@ -247,14 +248,14 @@ def test_a_corpus_that_is_not_the_one_it_read_is_refused(elmore, finished, tmp_p
     [
         ([], "give either -o RUN"),
         (["-o", "{finished}", "--resume", "{finished}"], "give either -o RUN"),
-        (["-o", "{finished}"], "holds a run already; go on with it by --resume"),
-        (["--resume", "{new}"], "no run to go on with; start one with -o"),
+        (["-o", "{finished}"], "contains a run; resume it with --resume"),
+        (["--resume", "{new}"], "contains no run to resume; start one with -o"),
         (["--resume", "{finished}", "--recipe", "tiny"], "a resumed run has its recipe"),
         (
             ["--resume", "{finished}", "--training.batch_size", "8"],
-            "training.batch_size cannot be changed in a run that goes on",
+            "training.batch_size cannot be changed in a resumed run",
         ),
-        (["--resume", "{finished}", "--seed", "8"], "training.seed cannot be changed in a run that goes on"),
+        (["--resume", "{finished}", "--seed", "8"], "training.seed cannot be changed in a resumed run"),
         (
             ["-o", "{new}", "--init", "{finished}/model", "--model.cell_dim", "4"],
             "the model of --init determines the shape",
@@ -281,7 +282,7 @@ def test_a_command_that_a_launcher_starts_again_goes_on(elmore, corpus, finished
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     ended = pretrained(elmore, corpus, "-o", finished, *OPTIONS)
     assert ended.code == 0
-    assert "this run is finished, after 3 steps" in ended.err
+    assert "the run is finished after 3 steps" in ended.err
 
 
 def test_tensorboard_is_missed_before_any_work(elmore, corpus, tmp_path, monkeypatch):
@@ -299,7 +300,7 @@ def test_a_run_writes_over_nothing_that_is_there(elmore, corpus, tmp_path, name)
     kept.write_text("years of work")
     ended = pretrained(elmore, corpus, "-o", tmp_path / "run", "--steps", 1)
     assert ended.code == 1
-    assert f"holds {name.split('/')[0]}, which would be written over; choose another folder" in ended.err
+    assert f"contains {name.split('/')[0]}, and a run would replace it; choose another folder" in ended.err
     assert kept.read_text() == "years of work"
 
 

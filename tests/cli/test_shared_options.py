@@ -10,7 +10,7 @@ import pytest
 from elmore import embed_file, perplexity, prepare, pretrain, substitutes, surprisal
 from elmore.cli.app import COMMANDS, program
 from elmore.embedding.options import InferenceOptions
-from elmore.pretraining.settings import PretrainingSettings
+from elmore.pretraining.recipe import PretrainingSettings
 from elmore.tasks.core.registry import TASKS
 
 FUNCTIONS = {

@@ -10,8 +10,7 @@ from elmore import Embedder
 from elmore.engine.open_engine import resolve_device
 from elmore.errors import InputError
 from elmore.nn import devices
-from elmore.nn.devices import as_tensor, choose_device, describe_devices, is_out_of_memory
-from elmore.training.distributed import process_device
+from elmore.nn.devices import as_tensor, choose_device, describe_devices, is_out_of_memory, process_device
 
 # As it is; for other tests it is replaced.
 default_device = devices.default_device
@@ -127,3 +126,19 @@ def test_choose_device_leaves_threads_of_torch_in_unforked_process():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
+
+
+def test_process_device_rejects_unknown_device() -> None:
+    with pytest.raises(InputError, match="the device 'abacus' cannot be used here"):
+        process_device("abacus")
+    assert process_device("cpu") == torch.device("cpu")
+
+
+def test_process_device_rejects_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    for name in ("cuda", torch.device("cuda")):
+        with pytest.raises(InputError, match=r"process 2 of this host has no GPU: there are 1;.*--device cpu"):
+            process_device(name)
+    assert process_device("cpu") == torch.device("cpu")

@@ -52,7 +52,7 @@ def gradients(task: nn.Module) -> dict[str, np.ndarray]:
 def work(rank: int, port: str, unfrozen: bool, folder: Path) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.set_num_threads(1)
-    # Before there is a group, which its functions would keep as a default argument; see `training.distributed`.
+    # Before there is a group, which its functions would keep as a default argument; see `pretraining.distributed`.
     importlib.import_module("torch.distributed.nn.functional")
     distributed.init_process_group("gloo", rank=rank, world_size=2)
     task = DistributedDataParallel(Task(unfrozen=unfrozen))

@@ -1,174 +1,193 @@
-"""Several processes train the model that one would, and outlive the death of any of them."""
+"""What the processes of one training tell each other, and how they end."""
 
-import os
-import shutil
-import signal
+import json
+import socket
 import subprocess
-import time
-from pathlib import Path
+import sys
 
-import numpy as np
 import pytest
+import torch
 
-from elmore import load
+from cpu_environment import ON_THE_CPU
 from elmore.errors import InputError
-from elmore.pretraining.windows import WindowPlan, Windows
-from elmore.training.run_folder import RunFolder
-from small_runs import (
-    ENVIRONMENT,
-    OPTIONS,
-    elmore_command,
-    ended,
-    losses,
-    small_recipe,
-    small_run,
-    torchrun_command,
+from elmore.pretraining.distributed import (
+    is_restarted,
+    joined_process_group,
+    world_from_environment,
 )
-
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
-STEPS = 12
-RECIPE = small_recipe(**{"training.steps": STEPS})
-SETTINGS = ["--log-every", "1", "--checkpoint-every", "5"]
+from elmore.training.trainable import Snapshot, World
 
 
-@pytest.fixture(scope="module")
-def alone(corpus, tmp_path_factory):
-    """The run of one process."""
-    folder = tmp_path_factory.mktemp("runs") / "alone"
-    list(small_run(corpus, folder, RECIPE))
-    return folder
+def test_one_process_is_a_team_of_its_own(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with joined_process_group(torch.device("cpu")) as world:
+        assert (world.rank, world.size, world.is_rank_zero) == (0, 1, True)
+        assert world.all_gather(torch.ones(2, 3), dim=1).shape == (2, 3)
+        assert world.all_reduce_mean(torch.tensor([2.0])).item() == 2.0
+        assert (world.any(True), world.any(False)) == (True, False)
+        assert world.on_rank_zero(lambda: "done") == "done"
+        snapshot = Snapshot({"a": torch.ones(1)}, {"step": 3})
+        assert world.load_snapshot(lambda: snapshot) == snapshot
 
 
-@pytest.fixture(scope="module")
-def together(corpus, tmp_path_factory):
-    """The same run of two."""
-    folder = tmp_path_factory.mktemp("runs") / "together"
-    command = torchrun_command(2, "pretrain", corpus.path, "-o", folder, *OPTIONS, "--steps", STEPS, *SETTINGS)
-    found = ended(command)
-    assert found.returncode == 0, found.stderr
-    return folder, found
+def test_one_process_is_told_its_own_errors():
+    def failing() -> None:
+        raise InputError("no such thing")
+
+    with pytest.raises(InputError, match="no such thing"):
+        World().on_rank_zero(failing)
 
 
-def test_two_processes_with_half_the_rows_have_the_losses_of_one(alone, together):
-    one, two = losses(alone), losses(together[0])
-    assert list(one) == list(two) == list(range(1, STEPS + 1))
-    np.testing.assert_allclose(list(two.values()), list(one.values()), rtol=0, atol=1e-5)
+TALK = """
+import json, torch
+from elmore.training.trainable import Snapshot
+from elmore.pretraining.distributed import joined_process_group
+
+with joined_process_group(torch.device("cpu")) as world:
+    own = torch.full((1, 2), float(world.rank))
+    tensors = {"weights": torch.arange(3.0), "step": torch.tensor(7)} if world.is_rank_zero else {}
+    told = {
+        "gathered": world.all_gather(own, dim=1).tolist(),
+        "mean": world.all_reduce_mean(own).tolist(),
+        "any": [world.any(world.rank == 1), world.any(False)],
+        "on_rank_zero": world.on_rank_zero(lambda: {"step": 3, "from": world.rank}),
+        "broadcast": {name: tensor.tolist() for name, tensor in world.broadcast_tensors(tensors).items()},
+    }
+    snapshot = world.load_snapshot(lambda: Snapshot(tensors, {"step": 7, "from": world.rank}))
+    told["snapshot"] = {name: tensor.tolist() for name, tensor in snapshot.tensors.items()} | dict(snapshot.progress)
+print(json.dumps(told))
+"""
+FAIL = """
+import sys, torch
+from elmore.errors import ElmoreError, InputError
+from elmore.pretraining.distributed import joined_process_group
+
+def fail():
+    raise InputError("the disk is full")
+
+try:
+    with joined_process_group(torch.device("cpu")) as world:
+        world.on_rank_zero(fail)
+except ElmoreError as error:
+    sys.exit(f"told: {error}")
+"""
+DIE = """
+import os, sys, torch
+from elmore.errors import ElmoreError
+from elmore.pretraining.distributed import joined_process_group
+
+try:
+    with joined_process_group(torch.device("cpu")) as world:
+        if world.rank == 1:
+            os._exit(9)
+        world.all_reduce_mean(torch.ones(1))
+except ElmoreError as error:
+    sys.exit(f"told: {error}")
+"""
+THREADS = """
+import json, time, torch
+from contextlib import suppress
+from pathlib import Path
+from torch.nn.parallel import DistributedDataParallel
+from elmore.pretraining.distributed import joined_process_group
+
+def threads():
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # one that has just ended
+            names.append((task / "comm").read_text())
+    return sum(name.startswith("pt_gloo") for name in names)
+
+def train():
+    DistributedDataParallel(torch.nn.Linear(2, 2))(torch.ones(1, 2)).sum().backward()
+
+with joined_process_group(torch.device("cpu")):
+    train()
+    told = {"inside": threads()}
+# The system lists a thread that has ended for a moment longer.
+for _ in range(100):
+    told["outside"] = threads()
+    if not told["outside"]:
+        break
+    time.sleep(0.05)
+print(json.dumps(told))
+"""
 
 
-def test_two_processes_make_the_model_of_one(alone, together):
-    one, two = (load(folder / "model").checkpoint.tensors for folder in (alone, together[0]))
-    for name, tensor in one.items():
-        np.testing.assert_allclose(two[name], tensor, atol=1e-4, err_msg=name)
-
-
-def test_one_process_speaks_for_all(together):
-    told = together[1].stderr
-    assert told.count("distinct words") == told.count("wrote") == 1
-    assert "epochs, in 2 processes" in told
-
-
-def test_the_shards_are_everything_and_never_overlap(corpus):
-    plan = WindowPlan(batch_size=4, length=5)
-    whole = Windows(corpus.train, corpus.classes, plan)[3]
-    shards = [Windows(corpus.train, corpus.classes, plan, rank=rank, processes=2)[3] for rank in range(2)]
-    read = [shard.types[shard.inputs] for shard in shards]
-    np.testing.assert_array_equal(np.concatenate(read, axis=2), whole.types[whole.inputs])
-    np.testing.assert_array_equal(np.concatenate([s.targets for s in shards], axis=2), whole.targets)
-
-
-def test_two_processes_can_go_on_where_one_was_stopped(corpus, alone, tmp_path):
-    folder = stopped_at_10(alone, tmp_path / "run")
-    found = ended(torchrun_command(2, "pretrain", corpus.path, "--resume", folder, "--device", "cpu"))
-    assert found.returncode == 0, found.stderr
-    assert "going on after step 10" in found.stderr
-    np.testing.assert_allclose(list(losses(folder).values()), list(losses(alone).values()), atol=1e-5)
-
-
-def test_one_process_can_go_on_where_two_were_stopped(corpus, alone, together, tmp_path):
-    folder = stopped_at_10(together[0], tmp_path / "run")
-    _, started, *_ = small_run(corpus, folder, resume=True)
-    assert started.done == 10
-    np.testing.assert_allclose(list(losses(folder).values()), list(losses(alone).values()), atol=1e-5)
-
-
-def stopped_at_10(run: Path, copy: Path) -> Path:
-    shutil.copytree(run, copy)
-    shutil.rmtree(copy / "checkpoints" / f"step-{STEPS:08d}")
-    return copy
-
-
-def test_what_is_wrong_for_one_ends_all_with_one_message(corpus, alone):
-    found = ended(torchrun_command(2, "pretrain", corpus.path, "-o", alone, *OPTIONS))
-    assert found.returncode != 0
-    assert found.stderr.count("holds a run already; go on with it by --resume") == 1
-    # Torchrun adds its own account of the matter.
-    assert "Traceback" not in found.stderr.split("torch/distributed/elastic")[0]
-
-
-def test_two_processes_in_folder_in_use_end_with_one_message(corpus, tmp_path):
-    command = torchrun_command(2, "pretrain", corpus.path, "-o", tmp_path / "run", *OPTIONS)
-    with RunFolder(tmp_path / "run").locked():
-        found = ended(command)
-    assert found.returncode != 0
-    assert found.stderr.count("another training run uses this folder") == 1
-    assert not (tmp_path / "run").exists()
-
-
-def test_two_processes_lock_their_folder(corpus, tmp_path):
-    folder = tmp_path / "run"
-    command = torchrun_command(2, "pretrain", corpus.path, "-o", folder, *OPTIONS, "--training.steps", "100000")
-    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True) as launched:
-        try:
-            _wait_for(folder / "log.jsonl", launched)
-            with pytest.raises(InputError, match="another training run uses this folder"):
-                next(small_run(corpus, folder, resume=True))
-        finally:
-            os.killpg(launched.pid, signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_a_killed_worker_is_started_again_and_goes_on_from_the_last_checkpoint(corpus, tmp_path):
-    arguments = ("pretrain", corpus.path, *OPTIONS, "--steps", 200, "--log-every", 1, "--checkpoint-every", 20)
-    folder = tmp_path / "run"
-    with (tmp_path / "told").open("w") as told:
-        launched = subprocess.Popen(
-            torchrun_command(2, *arguments, "-o", folder, restarts=2),
-            env=ENVIRONMENT,
-            stderr=told,
-            start_new_session=True,
+def two_processes(program: str) -> list[tuple[int, str, str]]:
+    """Exit code, stdout and stderr of each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**ON_THE_CPU, **meeting, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+        for rank in range(2)
+    ]
     try:
-        _wait_for(folder / "checkpoints" / "step-00000040", launched)
-        victim = _workers(launched.pid)[1]
-        os.kill(victim, signal.SIGKILL)
-        assert launched.wait(timeout=120) == 0, (tmp_path / "told").read_text()
+        told = [process.communicate(timeout=60) for process in processes]
     finally:
-        if launched.poll() is None:
-            os.killpg(launched.pid, signal.SIGKILL)
-    assert "going on after step" in (tmp_path / "told").read_text()
-    found = ended(elmore_command(*arguments, "-o", tmp_path / "whole"))
-    assert found.returncode == 0, found.stderr
-    one, two = losses(tmp_path / "whole"), losses(folder)
-    assert list(one) == list(two) == list(range(1, 201))
-    # Sums in another order drift apart over so many steps, but not by more than this.
-    np.testing.assert_allclose(list(two.values()), list(one.values()), atol=1e-3)
+        for process in processes:
+            process.kill()
+    return [(process.returncode, *words) for process, words in zip(processes, told, strict=True)]
 
 
-def _wait_for(path: Path, process: subprocess.Popen) -> None:
-    until = time.monotonic() + 60
-    while not path.exists():
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.02)
+def test_two_processes_tell_each_other_all_they_need():
+    for code, out, err in two_processes(TALK):
+        assert code == 0, err
+        assert json.loads(out) == {
+            "gathered": [[0.0, 0.0, 1.0, 1.0]],
+            "mean": [[0.5, 0.5]],
+            "any": [True, False],
+            "on_rank_zero": {"step": 3, "from": 0},
+            "broadcast": {"weights": [0.0, 1.0, 2.0], "step": 7},
+            "snapshot": {"weights": [0.0, 1.0, 2.0], "step": 7, "from": 0},
+        }
 
 
-def _workers(launcher: int) -> list[int]:
-    """The processes that torchrun has started, in the order of their ranks."""
-    children = Path(f"/proc/{launcher}/task/{launcher}/children")
-    if not children.exists():
-        pytest.skip("the system does not tell the children of a process")
-    ranked = {}
-    for child in children.read_text().split():
-        environment = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-        ranked |= {int(entry[5:]): int(child) for entry in environment if entry.startswith(b"RANK=")}
-    return [ranked[rank] for rank in sorted(ranked)]
+def test_what_fails_for_rank_zero_ends_all_and_only_rank_zero_speaks():
+    first, other = two_processes(FAIL)
+    assert (first[0], "told: the disk is full" in first[2]) == (1, True)
+    assert (other[0], "told" in other[2], "Traceback" in other[2]) == (1, False, False)
+
+
+def test_who_loses_another_process_ends_with_a_word_instead_of_waiting():
+    survivor, dead = two_processes(DIE)
+    assert dead[0] == 9
+    assert survivor[0] == 1
+    assert "told: process 0 ends, because another process has ended" in survivor[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the names of threads")
+def test_who_leaves_the_others_leaves_no_thread_that_could_abort_the_end_of_python():
+    for code, out, err in two_processes(THREADS):
+        assert code == 0, err
+        told = json.loads(out)
+        if not told["inside"]:
+            pytest.skip(f"the threads of torch {torch.__version__} have no names of their own")
+        assert told["outside"] == 0
+
+
+def test_the_launcher_says_which_process_this_is(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    world = world_from_environment()
+    assert (world.rank, world.size, world.is_rank_zero) == (1, 3, False)
+    monkeypatch.delenv("WORLD_SIZE")
+    assert (world_from_environment().rank, world_from_environment().size) == (0, 1)
+
+
+def test_a_launcher_says_when_it_starts_a_command_again(monkeypatch):
+    for name in ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    assert not is_restarted()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert not is_restarted()
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "2")
+    assert is_restarted()

@@ -14,8 +14,8 @@ from elmore.engine import open_engine
 from elmore.errors import InputError, InputWarning
 from elmore.formats import Checkpoint, ModelCard
 from elmore.model import save
-from elmore.pretraining.events import Finished
-from elmore.pretraining.initial_model import MOST_FROZEN_STEPS, from_model, with_word_table
+from elmore.pretraining.initial_model import MAX_FROZEN_STEPS, from_model, with_word_table
+from elmore.pretraining.pretrain import PretrainingFinished
 from elmore.scoring.scorer import Softmax
 from elmore.text.vocabulary import Vocabulary
 from elmore.training.events import Evaluated, Progressed
@@ -89,7 +89,7 @@ def test_a_fresh_softmax_is_trained_first_on_the_frozen_trunk(domain, trained, t
 
 def test_without_a_number_the_softmax_has_an_epoch_to_itself(domain, trained, tmp_path):
     opened, started = islice(small_run(domain, tmp_path / "run", recipe(), init=load(trained.hdf5)), 2)
-    assert opened.frozen_steps == (len(domain.train) - 1) // 20 < MOST_FROZEN_STEPS
+    assert opened.frozen_steps == (len(domain.train) - 1) // 20 < MAX_FROZEN_STEPS
     assert started.steps == opened.frozen_steps + 8
 
 
@@ -130,9 +130,9 @@ def test_a_model_of_words_needs_its_own_vocabulary(corpus, domain, tmp_path):
     wish = with_word_table(recipe(), corpus)
     *_, last = small_run(corpus, tmp_path / "run", wish)
     model = load(last.model)
-    assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model))[-1], Finished)
+    assert isinstance(list(small_run(domain, tmp_path / "tuned", recipe(), init=model))[-1], PretrainingFinished)
     model = with_vocabulary(model, [*corpus.vocabulary.words[:-1], "zebra"])
-    with pytest.raises(InputError, match=r"reads words by a table.*elmore prepare --vocabulary FILE"):
+    with pytest.raises(InputError, match=r"has a word table for another vocabulary.*elmore prepare --vocabulary FILE"):
         from_model(model, recipe(), domain)
 
 

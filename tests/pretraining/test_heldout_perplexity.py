@@ -44,7 +44,7 @@ def plain_loss(model: LanguageModel, words: list[int], target: list[int], direct
 
 @pytest.mark.parametrize("name", ["the whole", *ABLATIONS])
 def test_perplexities_are_those_of_a_plain_loop(name, monkeypatch):
-    monkeypatch.setattr("elmore.pretraining.heldout_perplexity.MOST_ROWS", 3)
+    monkeypatch.setattr("elmore.pretraining.heldout_perplexity.MAX_ROWS", 3)
     config = ABLATIONS.get(name, MODEL)
     # Three rows of four windows each, and not a place left over.
     stream = small_stream()[: 3 * 4 * 5 + 1]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import dropout
 
-from elmore.training.distributed import World
-from elmore.training.learning_rate import learning_rate_at
+from elmore.pretraining.distributed import ProcessGroup
+from elmore.pretraining.schedule import learning_rate_at
 from elmore.training.memory import training_state_bytes
 from elmore.training.trainable import Step
 from small_training import TRAINING, small_language_model_training
@@ -26,14 +26,14 @@ def test_steps_are_numbered_from_one_and_follow_the_schedule():
     assert [step.number for step in steps] == [1, 2, 3, 4, 5, 6]
     expected = [learning_rate_at(n, peak=0.02, steps=6, warmup_steps=3, final_rate=0.1) for n in range(6)]
     assert [step.learning_rate for step in steps] == expected
-    assert all(step.finite and len(step.losses) == 2 for step in steps)
+    assert all(step.is_finite and len(step.losses) == 2 for step in steps)
     assert steps[0].loss == sum(steps[0].losses) / 2
 
 
 def test_a_step_is_finite_only_if_loss_and_norm_are():
-    assert Step(1, (1.0, 2.0), 3.0, 0.1).finite
-    assert not Step(1, (1.0, math.nan), 3.0, 0.1).finite
-    assert not Step(1, (1.0, 2.0), math.inf, 0.1).finite
+    assert Step(1, (1.0, 2.0), 3.0, 0.1).is_finite
+    assert not Step(1, (1.0, math.nan), 3.0, 0.1).is_finite
+    assert not Step(1, (1.0, 2.0), math.inf, 0.1).is_finite
 
 
 def test_the_same_seed_trains_the_same_bits_and_another_does_not():
@@ -71,7 +71,7 @@ def test_steps_that_are_skipped_are_never_taken_and_their_windows_never_read(acc
 def test_a_share_of_the_rate_is_a_share_of_every_rate():
     whole, halved = small_language_model_training(DROPPING), small_language_model_training(DROPPING)
     rates = [
-        [step.learning_rate for step in training.train(0, 6, rate_share=share)]
+        [step.learning_rate for step in training.train(0, 6, lr_scale=share)]
         for training, share in ((whole, 1.0), (halved, 0.5))
     ]
     assert rates[1] == pytest.approx([rate / 2 for rate in rates[0]])
@@ -120,7 +120,7 @@ def test_every_step_and_every_process_draws_its_own_dropout(monkeypatch):
     assert masks(monkeypatch, small_language_model_training(DROPPING), 1, 2) == [second]
     # With all rows, as if it were alone, so that only what is drawn differs.
     other = small_language_model_training(DROPPING)
-    other.world = World(rank=1)
+    other.world = ProcessGroup(1, 2)
     (elsewhere,) = masks(monkeypatch, other, 0, 1)
     assert all(a != b for a, b in zip(first, elsewhere, strict=True))
     # A layer does not drop what another does, and about as much as asked.

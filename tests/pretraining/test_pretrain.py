@@ -15,14 +15,13 @@ from elmore.nn.bilm import StateTensors
 from elmore.nn.devices import to_tensors
 from elmore.nn.language_model import LanguageModel
 from elmore.nn.word_encoder import WordIdTensors
-from elmore.pretraining.events import Finished, Opened
-from elmore.pretraining.heldout_perplexity import MOST_ROWS
+from elmore.pretraining.heldout_perplexity import MAX_ROWS
 from elmore.pretraining.initial_model import with_word_table
-from elmore.pretraining.pretrain import pretrain
+from elmore.pretraining.pretrain import PretrainingConfigured, PretrainingFinished, pretrain
 from elmore.pretraining.stepping import Stepper, StepResult
 from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.training.events import Evaluated, Progressed, RolledBack, Started, Stopped
-from elmore.training.run import MOST_ROLLBACKS, TrainingFailed
+from elmore.training.loop import MAX_ROLLBACKS, TrainingFailed
 from small_runs import assert_same_weights, losses, of_kind, small_recipe, small_run
 
 STEPS = 17
@@ -62,7 +61,7 @@ def rates(folder):
 
 def test_before_the_first_step_it_says_what_is_trained_on_what(corpus, whole):
     opened, start, *_ = whole[1]
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, PretrainingConfigured)
     assert (opened.tokens, opened.types) == (corpus.manifest.parts["train"].tokens, 23)
     assert opened.softmax_parameters == 9 * len(corpus.vocabulary)
     assert (opened.is_sampled, opened.frozen_steps) == (True, 0)
@@ -78,7 +77,7 @@ def test_every_logged_step_has_its_number_and_loss(whole):
 
 def test_the_finished_model_loads_and_its_card_says_how_it_was_made(whole):
     *_, last = whole[1]
-    assert isinstance(last, Finished)
+    assert isinstance(last, PretrainingFinished)
     model = load(last.model)
     facts = model.card.extra["training"]
     assert (facts["steps"], facts["words_read"]) == (STEPS, STEPS * 4 * 5)
@@ -102,7 +101,7 @@ def test_the_heldout_perplexity_is_that_of_the_written_model_by_the_full_softmax
     inputs, targets = torch.from_numpy(windows[0].inputs), torch.from_numpy(windows[0].targets)
     # Rows of one window each, so that all of it is one; without candidates all words are predicted.
     losses, _ = model(words, inputs, targets, StateTensors.zeros(written.config, rows=rows))
-    assert rows <= MOST_ROWS
+    assert rows <= MAX_ROWS
     assert windows.per_epoch == 1
     assert evaluated.evaluation.parts == pytest.approx(
         dict(zip(("forward", "backward"), losses.exp().tolist(), strict=True)), rel=1e-5
@@ -121,7 +120,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_losses(corpus, recipe, who
 
 
 def test_asked_to_stop_it_saves_where_it_is(corpus, recipe, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.training.step_timer.SECONDS_BETWEEN_PAUSES", 0.0)
+    monkeypatch.setattr("elmore.training.loop.SECONDS_BETWEEN_PAUSES", 0.0)
     run = small_run(corpus, tmp_path / "run", recipe)
     for event in run:
         if isinstance(event, Progressed) and event.step.number == 7:
@@ -136,7 +135,7 @@ def test_a_checkpoint_cut_short_is_passed_over_for_the_one_before(corpus, recipe
     shutil.copytree(whole[0], tmp_path / "run")
     newest = tmp_path / "run" / "checkpoints" / f"step-{STEPS:08d}" / "tensors.safetensors"
     newest.write_bytes(newest.read_bytes()[:1000])
-    with pytest.warns(InputWarning, match=f"step-{STEPS:08d}: passed over"):
+    with pytest.warns(InputWarning, match=f"step-{STEPS:08d}: skipped"):
         events = list(small_run(corpus, tmp_path / "run", resume=True))
     assert events[1].done == 15
     assert losses(tmp_path / "run") == losses(whole[0])
@@ -146,7 +145,7 @@ def test_a_finished_run_only_writes_its_model_again(corpus, recipe, whole, tmp_p
     shutil.copytree(whole[0], tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "model")
     events = list(small_run(corpus, tmp_path / "run", resume=True, hdf5=True))
-    assert [type(event) for event in events] == [Opened, Started, Finished]
+    assert [type(event) for event in events] == [PretrainingConfigured, Started, PretrainingFinished]
     assert events[-1].heldout == whole[1][-1].heldout
     assert load(tmp_path / "run" / "model").fingerprint() == load(whole[0] / "model").fingerprint()
     assert_same_weights(load(tmp_path / "run" / "hdf5"), load(whole[0] / "model"))
@@ -174,7 +173,7 @@ def test_after_a_leap_it_goes_back_and_goes_on_with_half_the_rate(corpus, recipe
         calls += 1
         return calls == 8
 
-    monkeypatch.setattr("elmore.training.stretches.LossSpikeDetector.is_spike", spikes_once)
+    monkeypatch.setattr("elmore.pretraining.language_model_training.LossSpikeDetector.is_spike", spikes_once)
     events = list(small_run(corpus, tmp_path / "run", recipe))
     assert of_kind(RolledBack, events) == [RolledBack(8, 5, 0.5)]
 
@@ -192,7 +191,7 @@ def test_it_stops_when_the_loss_stays_not_finite_and_its_checkpoint_is_good(corp
             events.extend(run)
     newest = load_file(tmp_path / "run" / "checkpoints" / "step-00000005" / "tensors.safetensors")
     assert all(torch.isfinite(tensor).all() for tensor in newest.values())
-    assert isinstance(list(small_run(corpus, tmp_path / "run", resume=True))[-1], Finished)
+    assert isinstance(list(small_run(corpus, tmp_path / "run", resume=True))[-1], PretrainingFinished)
 
 
 def test_it_stops_even_if_a_checkpoint_follows_every_step_left_out(corpus, recipe, tmp_path, monkeypatch):
@@ -200,7 +199,7 @@ def test_it_stops_even_if_a_checkpoint_follows_every_step_left_out(corpus, recip
     events = []
     with pytest.raises(TrainingFailed):
         events.extend(small_run(corpus, tmp_path / "run", recipe, checkpoint_every=1))
-    assert len(of_kind(RolledBack, events)) == MOST_ROLLBACKS
+    assert len(of_kind(RolledBack, events)) == MAX_ROLLBACKS
 
 
 def test_a_format_that_cannot_hold_the_model_is_refused_before_the_work(corpus, tmp_path):
@@ -291,7 +290,7 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
         return calls == 8
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmore.training.stretches.LossSpikeDetector.is_spike", spikes_once)
+        patch.setattr("elmore.pretraining.language_model_training.LossSpikeDetector.is_spike", spikes_once)
         run = small_run(corpus, tmp_path / "run", recipe)
         for event in run:
             if isinstance(event, RolledBack):
@@ -303,14 +302,14 @@ def test_a_run_that_goes_on_still_leaves_out_what_went_wrong_and_keeps_its_slowe
     assert found.keys() == usual.keys() - {8}
     assert [found[n] / usual[n] for n in found] == pytest.approx([1.0] * 5 + [0.5] * 11)
     facts = load(tmp_path / "run" / "model").card.extra["training"]
-    assert (facts["skipped_steps"], facts["rate_share"]) == ([8], 0.5)
+    assert (facts["skipped_steps"], facts["lr_scale"]) == ([8], 0.5)
 
 
 @pytest.mark.parametrize(
     ("changes", "settings", "message"),
     [
         ("tiny", {}, "keeps its model and its recipe"),
-        ({"training.batch_size": 8}, {}, "training.batch_size cannot be changed in a run that goes on"),
+        ({"training.batch_size": 8}, {}, "training.batch_size cannot be changed in a resumed run"),
         (None, {"log_evry": 3}, "unknown field log_evry; known are log_every"),
         (None, {"keep": 0}, "keep is 0; it must be a whole number, at least 1"),
     ],
@@ -333,7 +332,7 @@ def test_a_corpus_too_small_for_the_recipe_is_trained_at_once_and_that_is_told(c
     opened, *_ = pretrain(corpus, tmp_path / "run", tiny, device="cpu")
     assert not opened.is_sampled
     assert opened.notices == (
-        "a vocabulary of 26 words is too small to draw 1,024 negatives from; the full softmax is trained",
+        "the vocabulary of 26 words is too small for 1,024 negatives; the full softmax is trained",
     )
     with pytest.raises(InputError, match="1024 negatives cannot be drawn"):
         next(pretrain(corpus, tmp_path / "new", {**tiny, "training.negatives": 1024}, device="cpu"))
@@ -358,6 +357,6 @@ def test_21_words_or_25_residues_need_no_flag(tmp_path, name, text, types):
     assert opened.types == types
     assert not opened.is_sampled
     assert len(opened.notices) == 2
-    assert opened.notices[1].endswith("too short for 32 rows of 20; it is read in 1")
+    assert opened.notices[1].endswith("too short for 32 rows of 20; training.batch_size is 1")
     assert isinstance(progressed, Progressed)
     assert math.isfinite(progressed.step.loss)

@@ -1,4 +1,4 @@
-"""A recipe is fitted to a corpus that is too small for it, and what was asked for by name is left alone."""
+"""Recipes of pre-training are adapted to small corpora."""
 
 from dataclasses import replace
 
@@ -9,12 +9,12 @@ from elmore.pretraining.recipe import Recipe, Training, fit_to_corpus
 RECIPE = Recipe(training=Training(batch_size=128, window=20, negatives=8192))
 
 
-def test_a_corpus_that_is_large_enough_changes_nothing():
+def test_fit_to_corpus_leaves_recipe_for_large_corpus():
     fitted = fit_to_corpus(RECIPE, tokens=128 * 20 + 1, vocabulary_size=2 * 8192)
     assert fitted == (RECIPE, ())
 
 
-def test_a_vocabulary_too_small_for_the_negatives_gets_the_full_softmax():
+def test_fit_to_corpus_uses_full_softmax_for_small_vocabulary():
     fitted = fit_to_corpus(RECIPE, tokens=9999, vocabulary_size=2 * 8192 - 1)
     assert fitted.recipe == replace(RECIPE, training=replace(RECIPE.training, negatives=0))
     (notice,) = fitted.notices
@@ -22,23 +22,23 @@ def test_a_vocabulary_too_small_for_the_negatives_gets_the_full_softmax():
     assert "full softmax" in notice
 
 
-def test_who_trains_the_full_softmax_anyway_is_told_nothing():
+def test_fit_to_corpus_has_no_notice_for_full_softmax():
     full = replace(RECIPE, training=replace(RECIPE.training, negatives=0))
     assert fit_to_corpus(full, tokens=9999, vocabulary_size=24) == (full, ())
 
 
 @pytest.mark.parametrize(("tokens", "processes", "rows"), [(2560, 1, 127), (100, 1, 4), (21, 1, 1), (141, 2, 6)])
-def test_a_text_too_short_for_the_rows_is_read_in_fewer(tokens, processes, rows):
+def test_fit_to_corpus_reduces_rows_for_short_text(tokens, processes, rows):
     fitted = fit_to_corpus(RECIPE, tokens=tokens, vocabulary_size=99_999, processes=processes)
     assert fitted.recipe == replace(RECIPE, training=replace(RECIPE.training, batch_size=rows))
     (notice,) = fitted.notices
-    assert f"a corpus of {tokens:,} tokens is too short for 128 rows of 20; it is read in {rows}" == notice
+    assert f"the corpus of {tokens:,} tokens is too short for 128 rows of 20; training.batch_size is {rows}" == notice
 
 
-def test_a_text_too_short_for_one_row_is_left_to_be_refused():
+def test_fit_to_corpus_leaves_text_too_short_for_a_row():
     assert fit_to_corpus(RECIPE, tokens=20, vocabulary_size=99_999) == (RECIPE, ())
 
 
-def test_what_was_asked_for_by_name_is_left_alone():
-    given = {"training.negatives", "training.batch_size"}
-    assert fit_to_corpus(RECIPE, tokens=100, vocabulary_size=24, given=given) == (RECIPE, ())
+def test_fit_to_corpus_leaves_fixed_fields():
+    fixed = {"training.negatives", "training.batch_size"}
+    assert fit_to_corpus(RECIPE, tokens=100, vocabulary_size=24, fixed=fixed) == (RECIPE, ())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError
-from elmore.pretraining.sampling import LogUniformSampler, log_expected_counts
+from elmore.pretraining.windows import LogUniformSampler, log_expected_counts
 from reference.strategies import patiently
 
 
@@ -32,7 +32,7 @@ def test_the_law_is_log_uniform_and_sums_to_one():
 @given(st.integers(2, 300).flatmap(lambda classes: st.tuples(st.just(classes), st.integers(1, classes // 2))))
 def test_a_draw_has_as_many_distinct_classes_as_asked_for(shape):
     classes, number = shape
-    drawn = LogUniformSampler(classes=classes, num_sampled=number).draw([1, number])
+    drawn = LogUniformSampler(classes=classes, num_sampled=number).sample([1, number])
     assert len(drawn.classes) == len(np.unique(drawn.classes)) == number
     assert drawn.classes.min() >= 0
     assert drawn.classes.max() < classes
@@ -41,16 +41,16 @@ def test_a_draw_has_as_many_distinct_classes_as_asked_for(shape):
 
 def test_the_same_seed_draws_the_same_and_another_draws_another():
     sampler = LogUniformSampler(classes=1000, num_sampled=20)
-    assert sampler.draw([4, 7]).classes.tolist() == sampler.draw([4, 7]).classes.tolist()
-    assert sampler.draw([4, 7]).tries == sampler.draw([4, 7]).tries
-    assert sampler.draw([4, 7]).classes.tolist() != sampler.draw([4, 8]).classes.tolist()
-    assert sampler.draw([4, 7]).classes.tolist() != sampler.draw([5, 7]).classes.tolist()
+    assert sampler.sample([4, 7]).classes.tolist() == sampler.sample([4, 7]).classes.tolist()
+    assert sampler.sample([4, 7]).tries == sampler.sample([4, 7]).tries
+    assert sampler.sample([4, 7]).classes.tolist() != sampler.sample([4, 8]).classes.tolist()
+    assert sampler.sample([4, 7]).classes.tolist() != sampler.sample([5, 7]).classes.tolist()
 
 
 def test_single_draws_follow_the_law():
     classes, draws = 20, 6000
     sampler = LogUniformSampler(classes=classes, num_sampled=1)
-    found = np.bincount([sampler.draw([9, n]).classes[0] for n in range(draws)], minlength=classes)
+    found = np.bincount([sampler.sample([9, n]).classes[0] for n in range(draws)], minlength=classes)
     expected = draws * law(classes)
     # Chi-square with 19 degrees of freedom: above 43.8 once in a thousand times, if the law is right.
     assert ((found - expected) ** 2 / expected).sum() < 43.8
@@ -61,7 +61,7 @@ def test_expected_counts_are_how_often_a_class_is_among_the_distinct():
     sampler = LogUniformSampler(classes=classes, num_sampled=number)
     found, expected = np.zeros(classes), np.zeros(classes)
     for n in range(times):
-        drawn = sampler.draw([11, n])
+        drawn = sampler.sample([11, n])
         found[drawn.classes] += 1 / times
         expected += expected_counts(sampler, drawn.tries) / times
     # The counts take the number of tries for given, which it is not quite: hence no closer than this.
@@ -81,7 +81,7 @@ def test_tries_are_counted_up_to_the_draw_that_completed_the_sample():
             tries += 1
             if stream[tries - 1] not in seen:
                 seen.append(stream[tries - 1])
-        drawn = sampler.draw([seed])
+        drawn = sampler.sample([seed])
         assert drawn.classes.tolist() == seen
         assert drawn.tries == tries
 

@@ -13,10 +13,10 @@ from elmore.nn.language_model import LanguageModel
 from elmore.nn.word_encoder import WordIdTensors
 from elmore.pretraining import stepping
 from elmore.pretraining.recipe import Training
+from elmore.pretraining.row_adam import RowAdam
 from elmore.pretraining.stepping import Stepper
 from elmore.pretraining.windows import Window
 from elmore.text.word_ids import WordIndexer
-from elmore.training.row_adam import RowAdam
 from one_way import DIRECTIONS, one_way_state, one_way_tensors
 from small_training import ABLATIONS, MODEL, TRAINING, TYPES, small_model, small_stepper, small_windows
 
@@ -71,8 +71,8 @@ def assert_same(ours: LanguageModel, theirs: LanguageModel, **tolerance: float) 
         ADAGRAD,
         replace(TRAINING, negatives=0),
         replace(TRAINING, weight_decay=0.1),
-        replace(TRAINING, gradient_clip=0.05),
-        replace(ADAGRAD, gradient_clip=0.05),
+        replace(TRAINING, max_grad_norm=0.05),
+        replace(ADAGRAD, max_grad_norm=0.05),
     ],
     ids=["AdamW", "Adagrad", "full softmax", "weight decay", "clipped", "Adagrad, clipped"],
 )
@@ -84,7 +84,7 @@ def test_three_steps_are_those_made_by_hand(training):
     for number in range(3):
         result = stepper.step([windows[number]], training.learning_rate)
         losses, gradients, state = gradients_by_hand(model, windows[number], state)
-        norm = step_by_hand(model, gradients, optimizers, training.gradient_clip)
+        norm = step_by_hand(model, gradients, optimizers, training.max_grad_norm)
         torch.testing.assert_close(result.losses, losses)
         torch.testing.assert_close(result.gradient_norm, norm)
         assert_same(stepper.model, model, rtol=1e-4, atol=1e-6)
@@ -101,7 +101,7 @@ def test_windows_that_are_accumulated_make_one_step_along_their_mean():
     )
     second_losses, second, state = gradients_by_hand(model, windows[1], state)
     norm = step_by_hand(
-        model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.gradient_clip
+        model, [(a + b) / 2 for a, b in zip(first, second, strict=True)], optimizers, ADAGRAD.max_grad_norm
     )
 
     result = stepper.step([windows[0], windows[1]], 0.2)

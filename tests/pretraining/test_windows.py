@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError
-from elmore.pretraining.sampling import LogUniformSampler
-from elmore.pretraining.windows import BEGIN_TYPE, END_TYPE, Window, WindowPlan, Windows
+from elmore.pretraining.windows import BEGIN_TYPE, END_TYPE, LogUniformSampler, Window, WindowPlan, Windows
 from reference.strategies import patiently
 
 
@@ -151,11 +150,11 @@ def test_who_stops_early_leaves_no_thread_behind():
 def test_a_corpus_that_fills_no_window_is_refused_with_a_remedy():
     assert windows_of(13, rows=3, steps=4).per_epoch == 1
     with pytest.raises(
-        InputError, match="12 tokens, too few for 3 rows of 4 steps; take fewer rows, or a shorter window"
+        InputError, match=r"12 tokens, too few for 3 rows of 4 steps; reduce training\.batch_size or training\.window"
     ):
         windows_of(12, rows=3, steps=4)
 
 
 def test_rows_that_cannot_be_shared_evenly_are_refused():
-    with pytest.raises(InputError, match="4 rows cannot be shared evenly by 3 processes"):
+    with pytest.raises(InputError, match="4 rows cannot be divided evenly among 3 processes"):
         windows_of(100, rows=4, steps=2, processes=3)

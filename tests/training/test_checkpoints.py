@@ -83,7 +83,7 @@ def test_a_damaged_one_is_passed_over_for_the_one_before_with_a_word(checkpoints
     checkpoints.save(10, snapshot(1.0))
     checkpoints.save(20, snapshot(2.0))
     damage(checkpoints.folder / "step-00000020" / name)
-    with pytest.warns(InputWarning, match="step-00000020: passed over, it cannot be read"):
+    with pytest.warns(InputWarning, match="step-00000020: skipped, because it cannot be read"):
         found = checkpoints.newest()
     assert found.progress["step"] == 10
     assert found.tensors["optimizer.0.0.step"].item() == 1.0
@@ -95,7 +95,7 @@ def test_one_whose_progress_is_that_of_another_step_is_passed_over(checkpoints):
     # Whole and well-formed, but it does not belong to these tensors: a run would go on at the wrong place.
     other = (checkpoints.folder / "step-00000010" / PROGRESS).read_bytes()
     (checkpoints.folder / "step-00000020" / PROGRESS).write_bytes(other)
-    with pytest.warns(InputWarning, match=r"step-00000020: passed over.*progress.json does not belong here"):
+    with pytest.warns(InputWarning, match=r"step-00000020: skipped.*progress.json is not of step 20"):
         found = checkpoints.newest()
     assert found.progress["step"] == 10
     assert found.tensors["optimizer.0.0.step"].item() == 10.0
@@ -120,7 +120,7 @@ def test_a_damaged_one_is_replaced_when_the_run_comes_there_again(checkpoints):
 
 
 def test_without_one_that_can_be_read_the_folder_is_named(checkpoints):
-    with pytest.raises(NotFound, match="checkpoints: no checkpoint to go on from"):
+    with pytest.raises(NotFound, match="checkpoints: contains no usable checkpoint"):
         checkpoints.newest()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import ElmoreError, MissingExtra
-from elmore.training.log import JsonLog, TensorBoardLog, read_log
+from elmore.training.log import JsonLog, read_log
 from elmore.training.loss_curve import plot_log
 
 
@@ -83,25 +83,3 @@ def test_without_matplotlib_the_picture_names_what_is_missing(log, tmp_path, mon
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match=r"elmore\[plots\]"):
         plot_log(log.path, tmp_path / "loss.png")
-
-
-def test_tensorboard_gets_every_number_and_forgets_with_the_run(tmp_path):
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    board = TensorBoardLog(tmp_path / "board")
-    board.rewind(-1)
-    for step in range(1, 6):
-        board.write(step=step, loss=1.0, sampled_perplexities={"forward": 2.0, "backward": 3.0})
-    board.rewind(3)
-    board.write(step=4, loss=9.0)
-    board.close()
-    found = EventAccumulator(str(tmp_path / "board")).Reload()
-    assert [(event.step, event.value) for event in found.Scalars("loss")] == [(1, 1), (2, 1), (3, 1), (4, 9)]
-    assert {"sampled_perplexities/forward", "sampled_perplexities/backward"} <= set(found.Tags()["scalars"])
-
-
-def test_without_tensorboard_it_names_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(MissingExtra, match=r"elmore\[tensorboard\]"):
-        TensorBoardLog(tmp_path / "board")

@@ -1,10 +1,13 @@
 """The program `elmore`: its commands, its global flags, and its exit codes."""
 
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
@@ -81,14 +84,37 @@ def program(context: click.Context, *, quiet: bool, verbose: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program and exit.
 
-    The exit code is 0 after success, 1 after an error, 2 for wrong usage, 130 after Ctrl-C, and 141 if the reader of
-    the output has closed the pipe.
+    The exit code is 0 after success, 1 after an error, 2 for wrong usage, 130 after Ctrl-C or SIGTERM, and 141 if the
+    reader of the output has closed the pipe.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     prepare_threads()
-    with warnings.catch_warnings(), standard_streams():
+    with warnings.catch_warnings(), standard_streams(), _sigterm_as_interrupt():
         warnings.showwarning = _show_warning
         sys.exit(_exit_code(arguments))
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt at SIGTERM, so that long commands save and print how to continue."""
+    process = os.getpid()
+
+    def interrupt(*_: object) -> None:
+        if os.getpid() == process:
+            raise KeyboardInterrupt
+        # A forked child ends as usual.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _exit_code(arguments: list[str]) -> int:

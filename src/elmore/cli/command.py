@@ -30,6 +30,8 @@ FILE = click.Path(path_type=Path)
 SOURCE = click.Path(allow_dash=True)  # a file to read, or - for standard input
 ADDRESS = click.Path()  # of a file here or on the web
 
+ARGUMENTS = "elmore.arguments"  # the words of a command in the `meta` of its context, for `resume_command`
+
 # Panels that several commands have.
 INPUT = "Input"
 OUTPUT = "Output"
@@ -50,6 +52,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse recipe fields first, then the declared options and arguments."""
+        ctx.meta[ARGUMENTS] = list(args)
         args, changes = split_recipe_fields(args) if self.recipe_fields else (args, {})
         try:
             rest = super().parse_args(ctx, args)

@@ -1,13 +1,12 @@
 """`elmore compare`: task models with and without ELMo, in the variants of the paper's tables."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from elmore.cli.command import COMPUTING, FILE, OUTPUT, command, option, threads_option
+from elmore.cli.command import ARGUMENTS, COMPUTING, FILE, OUTPUT, command, option, threads_option
 from elmore.cli.options import chosen_device, device_option
 from elmore.cli.output import Verbosity
 from elmore.cli.training_options import (
@@ -106,7 +105,9 @@ class ListOf(click.ParamType[list[Any]]):
 @cache_option
 @device_option
 @threads_option
+@click.pass_context
 def compare(
+    context: click.Context,
     verbosity: Verbosity,
     *,
     changes: dict[str, str],
@@ -136,13 +137,13 @@ def compare(
     if elmo:
         changes["elmo.model"] = elmo
     from elmore.cli.comparison_display import comparison_display
+    from elmore.cli.training_display import graceful_stop
     from elmore.sources.urls import without_credentials
     from elmore.tasks.comparison.compare import compare as events_of
     from elmore.tasks.comparison.events import Interrupted, Reported
     from elmore.tasks.comparison.plan import paper_variants
-    from elmore.training.graceful_stop import graceful_stop
 
-    resume_command = shlex.join(["elmore", *map(without_credentials, sys.argv[1:])])
+    resume_command = shlex.join(["elmore", "compare", *map(without_credentials, context.meta[ARGUMENTS])])
     variants = paper_variants(
         layers=[int(layer) if layer.isdecimal() else layer for layer in layers or ()],
         penalties=penalties or (),
@@ -168,12 +169,12 @@ def compare(
     try:
         with (
             comparison_display(quiet=verbosity.quiet, verbose=verbosity.verbose) as display,
-            graceful_stop(events, display.say),
+            graceful_stop(events, display.print_line),
         ):
             for event in events:
                 display.show(event)
                 if isinstance(event, Interrupted):
-                    display.say(f"to resume it: {resume_command}")
+                    display.print_line(f"to resume it: {resume_command}")
                 if isinstance(event, Reported):
                     table, code = event.comparison.to_text(), 1 if event.failed else 0
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from elmore.cli.training_display import TrainingDisplay, progress_bars
 from elmore.tasks.comparison.events import (
     Event,
     Planned,
@@ -15,7 +16,6 @@ from elmore.tasks.comparison.events import (
     RunStarted,
     TextEncoded,
 )
-from elmore.training.display import TrainingDisplay
 from elmore.training.events import duration
 
 
@@ -37,9 +37,9 @@ class ComparisonDisplay:
         if self._bars is None or not isinstance(event, shown_by_bars) or self._verbose:
             self._lines.show(event)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """A line for the user."""
-        self._lines.say(text)
+        self._lines.print_line(text)
 
     def _move(self, event: Event) -> None:
         bars = self._bars
@@ -69,10 +69,5 @@ def comparison_display(*, quiet: bool = False, verbose: bool = False) -> Iterato
     if quiet or not sys.stderr.isatty():
         yield ComparisonDisplay(TrainingDisplay(quiet=quiet), verbose=verbose)
         return
-    # Imported here: rich takes a while.
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (BarColumn(bar_width=10), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with progress_bars() as bars:
         yield ComparisonDisplay(TrainingDisplay(bar=bars), bars=bars, verbose=verbose)

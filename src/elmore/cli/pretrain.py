@@ -17,6 +17,7 @@ from elmore.cli.training_options import (
     SettingsOptions,
     interruption_reported,
     recipe_option,
+    resume_command,
     settings_options,
     show_training,
 )
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 @option("--hdf5", is_flag=True, help="Also write options.json and weights.hdf5.")
 @device_option
 @threads_option
+@click.pass_context
 def pretrain(
+    context: click.Context,
     verbosity: Verbosity,
     settings: SettingsOptions,
     *,
@@ -71,16 +74,16 @@ def pretrain(
     options.check()
 
     folder = output or resume or Path()
-    resume_command = f"elmore pretrain {shlex.quote(str(prepared))} --resume {shlex.quote(str(folder))}"
-    with interruption_reported(verbosity, folder, resume_command):
+    to_resume = resume_command(context, keep=("prepared", "device", "threads"), more=("--resume", folder))
+    with interruption_reported(verbosity, folder, to_resume):
         from elmore.corpus.corpus import Corpus
-        from elmore.pretraining.pretrain import pretrain as events_of
+        from elmore.pretraining.distributed import world_from_environment
+        from elmore.pretraining.pretrain import pretrain as start_run
         from elmore.sources.urls import without_credentials
-        from elmore.training.distributed import world_from_environment
 
         quiet = verbosity.quiet or not world_from_environment().is_rank_zero
         corpus = Corpus.open(prepared)
-        events = events_of(
+        run = start_run(
             corpus,
             folder,
             options.changes if resume is not None else options.recipe_fields(corpus),
@@ -90,7 +93,7 @@ def pretrain(
             device=chosen_device(device, replace(verbosity, quiet=quiet)),
             command=shlex.join(["elmore", *map(without_credentials, sys.argv[1:])]),
         )
-        show_training(events, resume_command, quiet=quiet)
+        show_training(run, to_resume, quiet=quiet)
 
 
 @dataclass(frozen=True, kw_only=True)

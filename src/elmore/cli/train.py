@@ -1,6 +1,5 @@
 """`elmore train`: train a task model on labeled examples."""
 
-import shlex
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from elmore.cli.training_options import (
     cache_option,
     dev_option,
     interruption_reported,
+    resume_command,
     show_training,
     task_argument,
     task_recipe_option,
@@ -36,7 +36,9 @@ from elmore.errors import InputError
 @cache_option
 @device_option
 @threads_option
+@click.pass_context
 def train(
+    context: click.Context,
     verbosity: Verbosity,
     *,
     changes: dict[str, str],
@@ -65,11 +67,9 @@ def train(
         changes["elmo.where"] = "none"
     if with_elmo:
         changes["elmo.inside"] = "true"
-    files = " ".join(
-        f"--{name} {shlex.quote(str(path))}" for name, paths in (("train", train), ("dev", dev)) for path in paths
-    )
-    resume_command = f"elmore train {task} {files} -o {shlex.quote(str(output))} --resume"
-    with interruption_reported(verbosity, output, resume_command):
+    to_keep = ("task", "train", "dev", "output", "cache", "device", "threads")
+    to_resume = resume_command(context, keep=to_keep, more=("--resume",))
+    with interruption_reported(verbosity, output, to_resume):
         from elmore.tasks.core.ensemble_run import train_ensemble
         from elmore.tasks.core.model_folder import ensemble_members
         from elmore.tasks.core.training_run import train as train_one
@@ -81,7 +81,7 @@ def train(
         if resume and seeds and seeds != len(members):
             raise InputError(f"{output}: this run has {pluralize(len(members), 'member')}, not {seeds}; omit --seeds")
         if seeds or members:
-            events = train_ensemble(
+            run = train_ensemble(
                 task,
                 output,
                 train=train,
@@ -92,7 +92,7 @@ def train(
                 device=resolved_device,
             )
         else:
-            events = train_one(
+            run = train_one(
                 task,
                 output,
                 train=train,
@@ -102,4 +102,4 @@ def train(
                 cache=cache,
                 device=resolved_device,
             )
-        show_training(events, resume_command, quiet=verbosity.quiet)
+        show_training(run, to_resume, quiet=verbosity.quiet)

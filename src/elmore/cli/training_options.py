@@ -1,6 +1,7 @@
 """Options of the commands that train or use task models, and the display and end of a training run."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile
@@ -10,18 +11,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from elmore.cli.command import COMPUTING, FILE, Decorator, argument, option, options_record
+from elmore.cli.command import (
+    ARGUMENTS,
+    COMPUTING,
+    FILE,
+    Decorator,
+    argument,
+    option,
+    options_record,
+    split_recipe_fields,
+)
 from elmore.cli.options import complete_model, complete_names
 from elmore.cli.output import Verbosity
 from elmore.errors import ElmoreError
-from elmore.training.settings import RunSettings
+from elmore.training.run_folder import RunSettings
 
 if TYPE_CHECKING:
-    from elmore.training.graceful_stop import StoppableEvents
+    from elmore.training.run import Run
 
 E = TypeVar("E")
 F = TypeVar("F", str, Path)
 
+RUN_FILES = ("recipe.json", "ensemble.json")  # a run and an ensemble contain one of them
 SCHEDULE, SHAPE, DATA = "Logging and checkpoints", "Model and schedule", "Data"
 
 
@@ -132,33 +143,65 @@ settings_options = options_record(
 )
 
 
-def show_training(events: "StoppableEvents[E]", resume_command: str, *, quiet: bool) -> None:
-    """Run a training and print its events. Exit with 130 if the user stopped it."""
-    from elmore.training.display import training_display
+def resume_command(context: click.Context, *, keep: Collection[str], more: Sequence[object]) -> str:
+    """The command that resumes a run: this command with the parameters named in `keep`, and with `more` words.
+
+    >>> @click.command()
+    ... @click.option("--device")
+    ... @click.option("--seed")
+    ... def train(**options): ...
+    >>> context = click.Context(train, info_name="train")
+    >>> context.meta[ARGUMENTS] = ["--seed", "3", "--device", "cpu", "--training.epochs", "5"]
+    >>> resume_command(context, keep=["device"], more=["--resume"])
+    'elmore train --device cpu --resume'
+    """
+    from elmore.sources.urls import without_credentials
+
+    arguments, _ = split_recipe_fields(list(context.meta[ARGUMENTS]))
+    values, _, order = context.command.make_parser(context).parse_args(arguments)
+    words = ["elmore", str(context.info_name)]
+    # Arguments first, in the order of the help.
+    for parameter in sorted(dict.fromkeys(order), key=lambda parameter: isinstance(parameter, click.Option)):
+        if parameter.name not in keep:
+            continue
+        value = values[parameter.name]
+        name = [] if isinstance(parameter, click.Argument) else [max(parameter.opts, key=len)]
+        for word in value if isinstance(value, list | tuple) else [value]:
+            words += [*name, without_credentials(str(word))]
+    return shlex.join([*words, *map(str, more)])
+
+
+def show_training(run: "Run[E]", resume: str, *, quiet: bool) -> None:
+    """Train and print the events. Exit with 130 if the user stopped the run; `resume` is the command to continue."""
+    from elmore.cli.training_display import graceful_stop, training_display
     from elmore.training.events import Started, Stopped
-    from elmore.training.graceful_stop import graceful_stop
 
     is_started = is_stopped = False
     with training_display(quiet=quiet) as display:
         try:
-            with graceful_stop(events, display.say):
-                for event in events:
+            with graceful_stop(run, display.print_line):
+                for event in run:
                     is_started, is_stopped = is_started or isinstance(event, Started), isinstance(event, Stopped)
-                    display.show(f"{event}; to resume it: {resume_command}" if is_stopped else event)
+                    display.show(f"{event}; to resume it: {resume}" if is_stopped else event)
         except ElmoreError:
             if is_started:
-                display.say(f"the last checkpoint is saved; to resume the run after a correction: {resume_command}")
+                display.print_line(f"the last checkpoint is saved; to resume the run after a correction: {resume}")
             raise
     if is_stopped:
         raise click.exceptions.Exit(130)
 
 
 @contextmanager
-def interruption_reported(verbosity: Verbosity, folder: Path, resume_command: str) -> Iterator[None]:
-    """Report Ctrl-C before or after the steps of a training run. During the steps, `show_training` handles it."""
+def interruption_reported(verbosity: Verbosity, folder: Path, resume: str) -> Iterator[None]:
+    """Report Ctrl-C or SIGTERM before or after the steps of a training run. `show_training` does during the steps."""
     try:
         yield
     except KeyboardInterrupt:
-        is_saved = (folder / "recipe.json").exists()
-        verbosity.info(f"stopped; to resume it: {resume_command}" if is_saved else "stopped; nothing was written")
+        if any((folder / name).exists() for name in RUN_FILES):
+            message = f"stopped; to resume it: {resume}"
+        elif folder.is_dir() and any(folder.iterdir()):
+            message = "stopped; to resume it, give the same command"
+        else:
+            message = "stopped; nothing was written"
+        verbosity.info(message)
         raise click.exceptions.Exit(130) from None

@@ -44,6 +44,15 @@ def choose_device(name: str | torch.device | None = AUTO) -> torch.device:
     return device
 
 
+def process_device(name: str | torch.device | None) -> torch.device:
+    """The device that this process trains on, which becomes torch's current device."""
+    device = choose_device(name)
+    if device.type == "cuda":
+        # Streams, events and our kernels use the current device.
+        torch.cuda.set_device(device)
+    return device
+
+
 def default_device() -> str:
     """The kind of device of "auto"."""
     return "cuda" if torch.cuda.is_available() else "cpu"

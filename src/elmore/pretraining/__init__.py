@@ -1,1 +1,1 @@
-"""From a prepared corpus to a language model: learn to predict the next and the previous word."""
+"""Pre-training of biLMs: predict the next and the previous word of a prepared corpus."""

@@ -1,4 +1,4 @@
-"""Perplexity on held-out windows, by the full softmax: never to be confused with the sampled loss of training."""
+"""Perplexity of held-out text by the full softmax, unlike the sampled loss of training."""
 
 import math
 
@@ -13,7 +13,7 @@ from elmore.pretraining.windows import WindowPlan, Windows
 from elmore.training.trainable import Evaluation
 
 METRIC = "held-out perplexity by the full softmax"
-MOST_ROWS = 64
+MAX_ROWS = 64
 
 
 @torch.no_grad()
@@ -26,8 +26,8 @@ def heldout_perplexity(
     *,
     dtype: torch.dtype,
 ) -> Evaluation | None:
-    """Read the stream with the state carried on; None where it is too short for a single window."""
-    rows = min(MOST_ROWS, (len(stream) - 1) // plan.length)
+    """Evaluate the stream with LSTM states carried over; None if it is too short for a window."""
+    rows = min(MAX_ROWS, (len(stream) - 1) // plan.length)
     if rows == 0:
         return None
     windows = Windows(
@@ -38,18 +38,18 @@ def heldout_perplexity(
     total = torch.zeros(len(plan.directions), device=device)
     model.eval()
     for window in windows.prefetch(0, windows.per_epoch):
-        chosen = words.select(torch.from_numpy(window.types).to(device))
-        if chosen.character_ids is not None:
-            chosen = chosen._replace(character_ids=chosen.character_ids.long())
+        window_words = words.select(torch.from_numpy(window.types).to(device))
+        if window_words.character_ids is not None:
+            window_words = window_words._replace(character_ids=window_words.character_ids.long())
         inputs, targets = (torch.from_numpy(array).to(device) for array in (window.inputs, window.targets))
-        losses, state = model(chosen, inputs, targets, state, dtype=dtype)
+        losses, state = model(window_words, inputs, targets, state, dtype=dtype)
         total += losses
     means = zip(plan.directions, (total / windows.per_epoch).tolist(), strict=True)
     each: dict[str, float] = {direction: perplexity_of(loss) for direction, loss in means}
-    mean = math.exp(sum(map(math.log, each.values())) / len(each))  # the geometric one
+    mean = math.exp(sum(map(math.log, each.values())) / len(each))  # geometric
     return Evaluation(METRIC, mean, each, tokens=windows.per_epoch * rows * plan.length)
 
 
 def perplexity_of(loss: float) -> float:
-    """exp(loss), as far as a float goes."""
+    """exp(loss), finite also for very large losses."""
     return math.exp(min(loss, 700.0))

@@ -1,7 +1,7 @@
-"""The model that a training begins with: a new one with first values, or one that is there (fine-tuning).
+"""The initial model of a pre-training run: a new model, or a pretrained one (fine-tuning).
 
-A model that is there may have a softmax over the corpus's own vocabulary, and then keeps it. Otherwise it gets a fresh
-one, which first learns alone for a while: a random softmax would drive the rest of the model out of its place.
+A pretrained model keeps its softmax if it is over the corpus's vocabulary. Otherwise it gets a new softmax, and the
+first steps train only that: the gradients of a random softmax would damage the pretrained weights.
 """
 
 import warnings
@@ -22,23 +22,23 @@ from elmore.pretraining.recipe import Recipe
 from elmore.text.vocabulary import Vocabulary
 from elmore.text.word_ids import WordIds, WordIndexer
 
-MOST_FROZEN_STEPS = 1000
+MAX_FROZEN_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitialModel:
-    """A model before its first step, and how it reads the words of a corpus."""
+    """A model before its first step, and its word indexer and vocabularies."""
 
     recipe: Recipe
     model: LanguageModel
     indexer: WordIndexer
-    vocabulary: Vocabulary  # of the softmax, and of the word table where there is one
+    vocabulary: Vocabulary  # of the softmax, and of the word table if there is one
     character_vocabulary: Mapping[str, int] | None = None
-    init: Mapping[str, Any] | None = None  # of fine-tuning: which model this was, and what became of its softmax
+    init: Mapping[str, Any] | None = None  # of fine-tuning: the pretrained model, and whether its softmax is used
 
     def word_ids(self, corpus: Corpus) -> WordIds:
-        """The ids of all types of the corpus."""
-        # The first two types are the corpus's marks for the boundaries of sentences.
+        """The word ids of all types of the corpus."""
+        # The first two types are the corpus's markers for sentence boundaries.
         return self.indexer.index([self.recipe.model.bos_token, self.recipe.model.eos_token, *corpus.types[2:]])
 
 
@@ -49,7 +49,7 @@ def new_model(
     character_vocabulary: Mapping[str, int] | None = None,
     init: Mapping[str, Any] | None = None,
 ) -> InitialModel:
-    """A model of the recipe's shape with first values; a run that goes on puts those of its checkpoint over them."""
+    """A model of the recipe's shape with random values. A resumed run replaces them by those of its checkpoint."""
     vocabulary = _vocabulary(corpus, recipe.model)
     model = LanguageModel(recipe.model, classes=len(vocabulary))
     initialize(model, torch.Generator().manual_seed(recipe.training.seed))
@@ -64,20 +64,20 @@ def new_model(
 
 
 def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
-    """The values of a model, whose shape replaces the recipe's."""
+    """A pretrained model, whose shape replaces that of the recipe."""
     vocabulary = _vocabulary(corpus, model.config)
     name = model.card.name or model.card.source or "the model"
-    own_words = model.vocabulary is not None and model.vocabulary == vocabulary
-    if model.config.word_embedding_dim and not own_words:
+    has_same_vocabulary = model.vocabulary is not None and model.vocabulary == vocabulary
+    if model.config.word_embedding_dim and not has_same_vocabulary:
         raise InputError(
-            f"{name} reads words by a table of its own vocabulary, and the corpus has another; prepare the corpus with "
-            "that one: elmore prepare --vocabulary FILE"
+            f"{name} has a word table for another vocabulary than that of the corpus; prepare the corpus with the "
+            "vocabulary of the model: elmore prepare --vocabulary FILE"
         )
-    keeps_softmax = model.softmax is not None and own_words
+    keeps_softmax = model.softmax is not None and has_same_vocabulary
     if model.softmax is not None and not keeps_softmax:
         warnings.warn(
-            f"the softmax of {name} has another vocabulary than the corpus, so a fresh one is trained; to keep it, "
-            "prepare the corpus with the model's vocabulary file: elmore prepare --vocabulary FILE",
+            f"the softmax of {name} has another vocabulary than the corpus, so a new softmax is trained; to use the "
+            "softmax of the model, prepare the corpus with the model's vocabulary: elmore prepare --vocabulary FILE",
             InputWarning,
             stacklevel=2,
         )
@@ -106,7 +106,7 @@ def from_model(model: Model, recipe: Recipe, corpus: Corpus) -> InitialModel:
 
 
 def with_word_table(recipe: Recipe, corpus: Corpus) -> Recipe:
-    """The recipe for a model with a vector for each word of the vocabulary instead of a reader of characters."""
+    """The recipe with a table of word vectors instead of a character CNN."""
     model = replace(
         recipe.model,
         characters=None,
@@ -118,15 +118,15 @@ def with_word_table(recipe: Recipe, corpus: Corpus) -> Recipe:
 
 
 def _vocabulary(corpus: Corpus, config: ModelConfig) -> Vocabulary:
-    """That of the corpus, with the model's own names for the three marks."""
+    """The vocabulary of the corpus, with the model's names for the three markers."""
     names = {BEGIN: config.bos_token, END: config.eos_token, UNKNOWN: config.unk_token}
     return Vocabulary(names.get(word, word) for word in corpus.vocabulary.words)
 
 
 def _with_frozen_steps(recipe: Recipe, corpus: Corpus) -> Recipe:
-    """As many steps for the softmax alone as the recipe asks for, else an epoch, at most a thousand."""
+    """The recipe with frozen steps: those of the recipe, or one epoch, at most MAX_FROZEN_STEPS."""
     training = recipe.training
     if training.frozen_steps:
         return recipe
     epoch = (len(corpus.train) - 1) // (training.batch_size * training.window * training.gradient_accumulation)
-    return replace(recipe, training=replace(training, frozen_steps=min(max(epoch, 1), MOST_FROZEN_STEPS)))
+    return replace(recipe, training=replace(training, frozen_steps=min(max(epoch, 1), MAX_FROZEN_STEPS)))

@@ -1,59 +1,69 @@
-"""What is read at a time: a window of the corpus for every row and direction, and the distinct words in it.
+"""The batches of pre-training: a window of the corpus for every row and direction, and sampled negatives.
 
-The stream of a corpus is cut into as many contiguous rows as are read side by side. Forwards a row is read from its
-start, backwards from its end, so that the state left by one window is the right start for the next. Everything follows
-from the number of the window and the seed: a run that goes on after a stop reads what it would have. A step of the
-optimizer reads one window, or several whose gradients are added up.
+The stream of a corpus is divided into contiguous rows. Forward rows are read from their start, backward rows from their
+end, so that the final LSTM state of one window is the initial state of the next. A window depends only on its number
+and the seed, so that a resumed run reads the same windows. An optimizer step uses one window, or several with
+accumulated gradients.
 
-G directions, T steps, R rows, W distinct words.
+G directions, T steps, R rows, W distinct words, V classes.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmore.config import Direction
 from elmore.errors import InputError
-from elmore.pretraining.sampling import LogUniformSampler, Negatives
+from elmore.text.vocabulary import log_uniform_probabilities
 
 THREADS, WINDOWS_AHEAD = 3, 8
 
-# The first two types, <S> and </S>; in the stream every boundary is 0, whichever way it is read.
+# The first two types, <S> and </S>. In the stream every sentence boundary is 0, for both directions.
 BEGIN_TYPE, END_TYPE = 0, 1
+
+
+class Negatives(NamedTuple):
+    """Classes sampled for one window."""
+
+    classes: NDArray[np.int64]  # (n,) distinct
+    tries: int  # number of draws
 
 
 @dataclass(frozen=True)
 class Window:
-    """Inputs and targets, to be read in one go."""
+    """Inputs and targets of one forward pass."""
 
     number: int  # from 0
-    types: NDArray[np.int64]  # (W,) the distinct words, as rows of the table of types
-    inputs: NDArray[np.int64]  # (G, T, R) which of them stands where
-    targets: NDArray[np.int64]  # (G, T, R) the classes to predict
+    types: NDArray[np.int64]  # (W,) distinct words, as row numbers of the table of types
+    inputs: NDArray[np.int64]  # (G, T, R) indexes into `types`
+    targets: NDArray[np.int64]  # (G, T, R) classes
     negatives: Negatives | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowPlan:
-    """How a stream is read."""
+    """The shape and order of windows."""
 
     batch_size: int  # rows, of all processes together
-    length: int = 20  # words that a row reads in a window
+    length: int = 20  # words per row in a window
     seed: int = 1
     directions: tuple[Direction, ...] = ("forward", "backward")
 
     @property
     def tokens(self) -> int:
-        """How many places of the stream one window reads."""
+        """Tokens of the stream in one window."""
         return self.batch_size * self.length
 
 
 class Windows:
-    """The windows of a stream, by their number."""
+    """The windows of a stream, by number."""
 
     def __init__(
         self,
@@ -61,52 +71,52 @@ class Windows:
         classes: NDArray[np.uint32],
         plan: WindowPlan,
         *,
-        sampler: LogUniformSampler | None = None,
+        sampler: "LogUniformSampler | None" = None,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
         if plan.batch_size % processes:
-            raise InputError(f"{plan.batch_size} rows cannot be shared evenly by {processes} processes")
-        # A pair of input and target spans two places, so there is one pair less than places.
+            raise InputError(f"{plan.batch_size} rows cannot be divided evenly among {processes} processes")
+        # A pair of input and target has two tokens, so there is one pair less than tokens.
         pairs = len(stream) - 1
         self.per_epoch = pairs // plan.tokens
         if self.per_epoch == 0:
             raise InputError(
                 f"the corpus has {len(stream):,} tokens, too few for {plan.batch_size} rows of {plan.length} steps; "
-                "take fewer rows, or a shorter window (training.batch_size, training.window)"
+                "reduce training.batch_size or training.window"
             )
         self.stream, self.classes, self.plan, self.sampler = stream, classes, plan, sampler
         self._stride = pairs // plan.batch_size
-        self._span = self.per_epoch * plan.length  # of each row, the part that fills whole windows
-        share = plan.batch_size // processes
-        self._rows = np.arange(rank * share, (rank + 1) * share)
+        self._span = self.per_epoch * plan.length  # tokens of a row in complete windows
+        rows = plan.batch_size // processes
+        self._rows = np.arange(rank * rows, (rank + 1) * rows)
 
     def __getitem__(self, number: int) -> Window:
-        epoch, place = divmod(number, self.per_epoch)
-        # What does not fill a window is left out, at another place in each epoch.
+        epoch, index = divmod(number, self.per_epoch)
+        # The tokens beyond the last complete window are different ones in each epoch.
         shift = np.random.default_rng([self.plan.seed, epoch]).integers(self._stride - self._span + 1)
         starts = self._rows * self._stride + shift  # (R,)
-        read = place * self.plan.length + np.arange(self.plan.length)[:, None]  # (T, 1)
-        pairs = [self._pair(direction, starts, read) for direction in self.plan.directions]
+        offsets = index * self.plan.length + np.arange(self.plan.length)[:, None]  # (T, 1)
+        pairs = [self._pair(direction, starts, offsets) for direction in self.plan.directions]
         inputs = np.stack([inputs for inputs, _ in pairs])
-        types, where = _distinct(inputs, among=len(self.classes))
-        negatives = self.sampler.draw([self.plan.seed, number]) if self.sampler else None
-        return Window(number, types, where, np.stack([targets for _, targets in pairs]), negatives)
+        types, indexes = _distinct(inputs, count=len(self.classes))
+        negatives = self.sampler.sample([self.plan.seed, number]) if self.sampler else None
+        return Window(number, types, indexes, np.stack([targets for _, targets in pairs]), negatives)
 
     def _pair(
-        self, direction: Direction, starts: NDArray[np.int64], read: NDArray[np.int64]
+        self, direction: Direction, starts: NDArray[np.int64], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        forward = direction == "forward"
-        places = starts + read if forward else starts + self._span - read  # (T, R)
-        inputs = self.stream[places].astype(np.int64)
-        targets = self.stream[places + 1 if forward else places - 1].astype(np.int64)
-        opens, closes = (BEGIN_TYPE, END_TYPE) if forward else (END_TYPE, BEGIN_TYPE)
-        inputs[inputs == 0] = opens
-        targets[targets == 0] = closes
+        is_forward = direction == "forward"
+        positions = starts + offsets if is_forward else starts + self._span - offsets  # (T, R)
+        inputs = self.stream[positions].astype(np.int64)
+        targets = self.stream[positions + 1 if is_forward else positions - 1].astype(np.int64)
+        first, last = (BEGIN_TYPE, END_TYPE) if is_forward else (END_TYPE, BEGIN_TYPE)
+        inputs[inputs == 0] = first
+        targets[targets == 0] = last
         return inputs, self.classes[targets].astype(np.int64)
 
     def prefetch(self, first: int, last: int) -> Iterator[Window]:
-        """The windows `first` to `last`, made by a few threads while others are being used."""
+        """The windows `first` to `last`, made by threads in advance."""
         with ThreadPoolExecutor(THREADS) as pool:
             waiting: deque[Future[Window]] = deque()
             try:
@@ -121,11 +131,63 @@ class Windows:
                     window.cancel()
 
 
-def _distinct(numbers: NDArray[np.int64], *, among: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct numbers, rising, and for each number its place among them; np.unique would sort, and take longer."""
-    present = np.zeros(among, dtype=bool)
-    present[numbers] = True
-    distinct = np.flatnonzero(present)
-    places = np.empty(among, dtype=np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[numbers]
+def _distinct(numbers: NDArray[np.int64], *, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct numbers in rising order, and the index of each number. Faster than np.unique, which sorts."""
+    is_present = np.zeros(count, dtype=bool)
+    is_present[numbers] = True
+    distinct = np.flatnonzero(is_present)
+    indexes = np.empty(count, dtype=np.int64)
+    indexes[distinct] = np.arange(len(distinct))
+    return distinct, indexes[numbers]
+
+
+class LogUniformSampler:
+    """Samples distinct classes, frequent ones more often.
+
+    Classes are numbered by falling frequency. Class k is drawn with probability log((k + 2) / (k + 1)) / log(V + 1),
+    until there are enough distinct classes. The number of draws determines how often each class was expected.
+
+    >>> sampler = LogUniformSampler(classes=1000, num_sampled=10)
+    >>> negatives = sampler.sample([1, 0])
+    >>> len(set(negatives.classes.tolist())), negatives.tries >= 10
+    (10, True)
+    """
+
+    def __init__(self, *, classes: int, num_sampled: int) -> None:
+        if not 1 <= num_sampled <= classes // 2:
+            raise InputError(
+                f"{num_sampled} negatives cannot be drawn from a vocabulary of {classes} words; draw at most half of "
+                f"them, --training.negatives {classes // 2}, or use the full softmax, --training.negatives 0"
+            )
+        self.classes = classes
+        self.num_sampled = num_sampled
+        self.probabilities = log_uniform_probabilities(classes)
+
+    def sample(self, seed: Sequence[int]) -> Negatives:
+        """Sample classes; the same seed gives the same classes."""
+        random = np.random.default_rng(seed)
+        draws = np.empty(0, dtype=np.int64)
+        while True:
+            more = np.exp(random.random(4 * self.num_sampled) * np.log(self.classes + 1.0)).astype(np.int64) - 1
+            draws = np.concatenate([draws, np.clip(more, 0, self.classes - 1)])
+            firsts = np.flatnonzero(self._is_first(draws))
+            if len(firsts) >= self.num_sampled:
+                chosen = firsts[: self.num_sampled]
+                return Negatives(draws[chosen], tries=int(chosen[-1]) + 1)
+
+    def _is_first(self, draws: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each draw is the first of its class."""
+        order = np.arange(len(draws))
+        first = np.empty(self.classes, dtype=np.int64)
+        # Assigned from last to first, so that the first index remains.
+        first[draws[::-1]] = order[::-1]
+        is_first: NDArray[np.bool_] = first[draws] == order
+        return is_first
+
+
+def log_expected_counts(probabilities: Tensor, tries: int | Tensor) -> Tensor:
+    """(V,) log(1 - (1 - p)^tries): the log of the expected count of each class among the distinct draws.
+
+    `tries` may be a tensor, so that it does not have to be copied from a GPU.
+    """
+    return (-torch.expm1(tries * torch.log1p(-probabilities))).log()

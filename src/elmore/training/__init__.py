@@ -1,1 +1,1 @@
-"""The common half of every training: a run drives whatever is a `Trainable`; it knows neither models nor data."""
+"""The training loop, its events and run folders, for pre-training and tasks; it depends on neither."""

@@ -1,34 +1,53 @@
-"""What a training run tells while it runs. Each event prints as a line for people; whoever runs it decides where."""
+"""The events of a training run, in pre-training and in tasks. The text of an event (`str`) is a line for people."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from elmore.training.trainable import Evaluation, Step
 
 
+@dataclass(frozen=True, kw_only=True)
+class Configured:
+    """Before the first step: what is trained. Each kind of training adds its facts in a subclass."""
+
+    parameters: int  # that are trained
+    notices: tuple[str, ...] = ()  # warnings about data and recipe
+
+
+class Message(NamedTuple):
+    """Work beside the steps, in words."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Started(NamedTuple):
-    """Before the first step."""
+    """Before the first step of this process."""
 
     steps: int  # of the whole training
-    done: int  # by an earlier try
+    done: int  # steps before a resumed run was stopped
     epochs: float
     processes: int
-    is_finished: bool = False  # already, by an earlier try
+    is_finished: bool = False  # whether a resumed run has no steps left
 
     def __str__(self) -> str:
         if self.is_finished:
-            return f"this run is finished, after {self.done:,} steps; its model is written again"
+            return f"the run is finished after {self.done:,} steps; its model is written again"
         processes = f", in {self.processes} processes" if self.processes > 1 else ""
-        goes_on = f"; going on after step {self.done:,}" if self.done else ""
-        return f"{self.steps:,} steps, {self.epochs:.2f} epochs{processes}{goes_on}"
+        resumed = f"; resumed after step {self.done:,}" if self.done else ""
+        return f"{self.steps:,} steps, {self.epochs:.2f} epochs{processes}{resumed}"
 
 
 class Estimated(NamedTuple):
-    """Once the first steps of a phase have shown what the rest will take."""
+    """An estimate of the duration, once in each phase."""
 
-    until: int  # the step with which the phase ends
-    seconds: float  # up to there
-    memory: int | None  # bytes that the training takes in this process, on its GPU if it has one; None: unknown
+    until: int  # last step of the phase
+    seconds: float  # up to that step
+    memory: int | None  # bytes that training uses, on its GPU if it has one; None: unknown
 
     def __str__(self) -> str:
         memory = "" if self.memory is None else f"; {self.memory / 2**30:.1f} GiB of memory"
@@ -36,7 +55,7 @@ class Estimated(NamedTuple):
 
 
 class Progressed(NamedTuple):
-    """Now and then."""
+    """A logged step, or another step after some seconds without output."""
 
     step: Step
     steps: int  # of the whole training
@@ -44,7 +63,7 @@ class Progressed(NamedTuple):
     metrics: Mapping[str, Mapping[str, float]]
     tokens_per_second: float
     seconds_left: float
-    logged: bool  # whether the step stands in the log; others only show that the run is alive
+    logged: bool  # whether the log contains the step
 
     @property
     def line(self) -> str:
@@ -61,11 +80,11 @@ class Progressed(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """After an evaluation on held-out data."""
+    """An evaluation on held-out data."""
 
     number: int  # of the step
     evaluation: Evaluation
-    is_baseline: bool  # of fine-tuning: whether this is the model as it came
+    is_baseline: bool  # whether this is a pretrained model before fine-tuning
 
     def __str__(self) -> str:
         baseline = ", before fine-tuning" if self.is_baseline else ""
@@ -73,34 +92,41 @@ class Evaluated(NamedTuple):
 
 
 class RolledBack(NamedTuple):
-    """After a loss that was not finite, or that leapt."""
+    """The return to a checkpoint after a loss that was not finite, or after a loss spike."""
 
-    number: int  # the step in question
-    to: int  # the step the run went back to
-    rate_share: float  # of the recipe's rate, from now on
+    number: int  # the failed step, which is skipped from now on
+    to: int  # the step of the checkpoint
+    lr_scale: float  # factor of the learning rate from now on
 
     def __str__(self) -> str:
-        slower = f", at {self.rate_share:.3g} of the rate" if self.rate_share < 1 else ""
+        slower = f", at {self.lr_scale:.3g} of the learning rate" if self.lr_scale < 1 else ""
         return (
-            f"step {self.number:,}: the loss is not finite, or has leapt; back to step {self.to:,}, "
-            f"leaving that one out{slower}"
+            f"step {self.number:,}: the loss is not finite, or far above the losses before; rolled back to step "
+            f"{self.to:,}, step {self.number:,} is skipped{slower}"
         )
 
 
 class Stopped(NamedTuple):
-    """After the user asked for it; all is saved."""
+    """The end of a run that was stopped and saved."""
 
     number: int
 
     def __str__(self) -> str:
-        return f"stopped after step {self.number:,}, and saved"
+        return f"stopped and saved after step {self.number:,}"
 
 
-RunEvent = Started | Estimated | Progressed | Evaluated | RolledBack | Stopped
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The last event: the model is written. Each kind of training adds its results in a subclass."""
+
+    model: Path
+
+
+RunEvent = Configured | Message | Started | Estimated | Progressed | Evaluated | RolledBack | Stopped | Finished
 
 
 def duration(seconds: float) -> str:
-    """In words a person plans with.
+    """A duration in words.
 
     >>> duration(75), duration(7300)
     ('1 min 15 s', '2 h 1 min')

@@ -1,4 +1,4 @@
-"""The curve of a run, drawn from its log: the loss, and the score on the held-out part."""
+"""The loss curve of a run: the loss and the score on held-out data, drawn from the log."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,34 +10,34 @@ from elmore.training.log import read_log
 
 def plot_log(
     log: Path,
-    picture: Path,
+    image: Path,
     *,
     loss_name: str = "training loss",
     score_scale: Literal["linear", "log"] = "linear",
 ) -> None:
-    """Draw the loss, and the score on held-out data under its own name, against the tokens read."""
+    """Draw the loss and the score on held-out data against the number of tokens."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
     except ImportError:
-        raise MissingExtra("the picture of the loss", library="matplotlib", extra="plots") from None
+        raise MissingExtra("the loss curve", library="matplotlib", extra="plots") from None
     entries = read_log(log)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     steps = [entry for entry in entries if "loss" in entry]
     axes.plot([e["tokens"] / 1e6 for e in steps], [e["loss"] for e in steps], color="#4477aa", linewidth=1)
-    axes.set(xlabel="million tokens read", ylabel=loss_name)
+    axes.set(xlabel="million tokens", ylabel=loss_name)
     axes.spines[["top", "right"]].set_visible(False)
     if heldout := [entry for entry in entries if "heldout" in entry]:
         right = axes.twinx()
         right.plot([e["tokens"] / 1e6 for e in heldout], [e["heldout"] for e in heldout], "o-", color="#cc6677")
         if score_scale == "log":
             right.set_yscale("log")
-            # 40 and 60, not powers of ten: a whole training may lie within one.
+            # Ticks such as 40 and 60: all scores may lie between two powers of ten.
             right.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
             right.yaxis.set_major_formatter(ScalarFormatter())
             right.yaxis.set_minor_formatter(NullFormatter())
         right.set_ylabel(heldout[-1]["metric"], color="#cc6677")
         right.spines["top"].set_visible(False)
-    with atomic_write(picture) as unfinished:
+    with atomic_write(image) as unfinished:
         figure.savefig(unfinished, dpi=150)

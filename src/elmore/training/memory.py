@@ -1,5 +1,6 @@
-"""How much memory a training takes, apart from what else the process holds or once held."""
+"""How much memory a training run uses, without the memory that the process used before."""
 
+import sys
 from collections.abc import Iterable
 
 import torch
@@ -7,10 +8,10 @@ from torch import Tensor, nn
 
 
 class MemoryMeter:
-    """Made before a training is set up, it tells by how much the peak of memory has grown since.
+    """Measures the growth of the peak of memory use since its creation, which must precede the setup of the training.
 
-    On a GPU that is exact. In ordinary memory the system keeps one peak for the whole life of a process, so that
-    nothing shows where the process was once larger: the tensors that the training holds are then the answer.
+    On a GPU this is exact. On a CPU the system reports one peak for the whole life of a process, and a process may
+    have used more memory before. The size of the training's tensors is then the lower bound.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -20,7 +21,7 @@ class MemoryMeter:
         self._before = _peak(device)
 
     def peak_growth(self, at_least: int) -> int | None:
-        """Bytes, `at_least` what the training holds in tensors; None where the system does not say."""
+        """Bytes, not fewer than `at_least`; None if the system does not report the peak."""
         peak = _peak(self._device)
         if peak is None or self._before is None:
             return None
@@ -28,17 +29,17 @@ class MemoryMeter:
 
 
 def training_state_bytes(model: nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> int:
-    """Parameters, gradients and what the optimizers remember of them.
+    """The size of parameters, gradients and optimizer states.
 
     >>> layer = nn.Linear(3, 2)
     >>> training_state_bytes(layer, [])  # eight numbers of four bytes
     32
     """
-    held = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None)]
+    tensors = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None)]
     for optimizer in optimizers:
         for values in optimizer.state.values():
-            held += [value for value in values.values() if isinstance(value, Tensor)]
-    return sum(tensor.nbytes for tensor in held)
+            tensors += [value for value in values.values() if isinstance(value, Tensor)]
+    return sum(tensor.nbytes for tensor in tensors)
 
 
 def _peak(device: torch.device) -> int | None:
@@ -48,7 +49,5 @@ def _peak(device: torch.device) -> int | None:
         import resource  # only on Unix
     except ImportError:
         return None
-    import sys
-
     # Linux counts in KiB, macOS in bytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

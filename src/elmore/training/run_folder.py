@@ -1,16 +1,15 @@
-"""The folder of a training run: what lies where.
+"""The folder of a training run, and its settings.
 
-recipe.json       what is trained and how, resolved
+recipe.json       what is trained and how, with all fields
 settings.json     how often the run logs, evaluates and saves
-run.json          what the run was started with: data, commands, whatever the training adds
-log.jsonl         what happened, one object a line
-checkpoints/      the newest few, each whole
+run.json          provenance: data, commands, and facts of the kind of training
+log.jsonl         steps and evaluations, one object per line
+checkpoints/      the newest checkpoints
 model/            the finished model
-loss.png          the curve
-tensorboard/      the same for TensorBoard, if asked for
+loss.png          the loss curve
 .lock             held by the process that trains, from start to end
 
-A training may put more beside these.
+A kind of training may add more files.
 """
 
 import json
@@ -22,17 +21,32 @@ from typing import Any, NamedTuple
 
 from elmore.display import join_names
 from elmore.errors import FormatError, InputError, error_context
+from elmore.fields import check_fields, checked_field
 from elmore.files.atomic_files import atomic_write, make_folder
 from elmore.files.locks import LOCK, file_lock
 
 IN_USE = (
-    "another training run uses this folder; wait until it ends, stop it, or choose another folder (in Python, "
-    "close() the events of a run that was left unfinished)"
+    "another training run uses this folder; wait until it ends, stop it, or choose another folder (in Python, close() "
+    "an unfinished run)"
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How often a run logs, evaluates and saves. Settings do not change the trained model."""
+
+    log_every: int = checked_field(50, at_least=1)  # steps
+    checkpoint_every: int = checked_field(1000, at_least=1)  # steps
+    checkpoint_seconds: float = checked_field(0.0, at_least=0)  # shortest time between two checkpoints
+    evaluate_every: int = checked_field(0, at_least=0)  # steps; 0 means after each epoch
+    keep: int = checked_field(2, at_least=1)  # checkpoints
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 class StoredRun(NamedTuple):
-    """What a folder knows of its run, as plain values, for each training to read."""
+    """The description of a run in its folder, as plain values."""
 
     recipe: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -41,7 +55,7 @@ class StoredRun(NamedTuple):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The places in a run's folder."""
+    """The paths in the folder of a run."""
 
     path: Path
 
@@ -78,25 +92,21 @@ class RunFolder:
         return self.path / "loss.png"
 
     @property
-    def tensorboard(self) -> Path:
-        return self.path / "tensorboard"
-
-    @property
-    def is_begun(self) -> bool:
+    def exists(self) -> bool:
+        """Whether the folder contains a run."""
         return self.recipe.is_file()
 
-    def taken(self, *more: str) -> list[str]:
-        """What lies there under the names of a run's own files, or of `more` that it writes, be it anybody's."""
-        described = (self.recipe, self.settings, self.provenance)
-        written = (self.log, self.checkpoints, self.model, self.curve, self.tensorboard)
+    def existing_files(self, *more: str) -> list[str]:
+        """The names of existing files and folders that a new run, which also writes `more`, would replace."""
+        written = (self.recipe, self.settings, self.provenance, self.log, self.checkpoints, self.model, self.curve)
         others = (self.path / name for name in more)
-        return [place.name for place in (*described, *written, *others) if place.exists()]
+        return [path.name for path in (*written, *others) if path.exists()]
 
     def check_free(self, *more: str) -> None:
-        """Refuse to begin a run where it would write over something, be it anybody's."""
-        if taken := self.taken(*more):
+        """Raise InputError if a new run, which also writes `more`, would replace existing files."""
+        if files := self.existing_files(*more):
             raise InputError(
-                f"{self.path}: holds {join_names(taken)}, which would be written over; choose another folder"
+                f"{self.path}: contains {join_names(files)}, and a run would replace it; choose another folder"
             )
 
     @contextmanager
@@ -124,20 +134,20 @@ class RunFolder:
         return frozenset(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else frozenset()
 
     def read(self) -> StoredRun:
-        """What `write` wrote; an error where that is not what lies there."""
+        """Read what `write` wrote; FormatError if a file is damaged."""
         return StoredRun(_read_json(self.recipe), _read_json(self.settings), _read_json(self.provenance))
 
     def write(self, run: StoredRun) -> None:
         make_folder(self.path)
         _write_json(self.provenance, run.provenance)
         _write_json(self.settings, run.settings)
-        # Last, because it is what makes a folder a run.
+        # Last, because a folder with a recipe is a run.
         _write_json(self.recipe, run.recipe)
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:
     for folder in folders:
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # not empty
             folder.rmdir()
 
 
@@ -146,9 +156,9 @@ def _read_json(path: Path) -> dict[str, Any]:
         try:
             values = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise FormatError(f"cannot be read ({error}); begin the run anew") from None
+            raise FormatError(f"cannot be read ({error}); start a new run in another folder") from None
         if not isinstance(values, dict):
-            raise FormatError("is not a table of values; begin the run anew")
+            raise FormatError("is not a JSON object; start a new run in another folder")
         return values
 
 

@@ -307,7 +307,7 @@ def test_test_sets_need_names_of_their_own(data, tmp_path):
     other = write_names(tmp_path / "more" / "test.conll", sentences=2, seed=9)
     with pytest.raises(InputError, match="two test sets would have the name test"):
         small_compare(data, tmp_path / "comparison", test=[data["test"], other])
-    assert small_compare(data, tmp_path / "comparison", test={"one": data["test"], "two": [other]})
+    small_compare(data, tmp_path / "comparison", test={"one": data["test"], "two": [other]}).close()
 
 
 def test_a_task_of_ones_own_is_not_sent_to_other_processes(data, tmp_path):

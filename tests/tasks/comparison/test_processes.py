@@ -66,7 +66,7 @@ def test_without_processes_the_same_is_told():
 def test_a_stop_reaches_jobs_that_run_and_those_that_wait_are_not_begun(tmp_path):
     stopped = Event()
     told = []
-    for event in run_jobs([WaitForEver(tmp_path / "lock"), Count(3)], at_once=1, stop_asked=stopped.is_set):
+    for event in run_jobs([WaitForEver(tmp_path / "lock"), Count(3)], at_once=1, stop_requested=stopped.is_set):
         told.append(event)
         stopped.set()
     assert told == [JobEvent(0, "holds the lock"), JobEvent(0, "stopped"), JobEvent(0, JobEnded())]

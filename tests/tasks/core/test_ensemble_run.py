@@ -117,7 +117,7 @@ def test_an_ensemble_is_trained_seed_by_seed_and_goes_on_after_a_stop_as_if_ther
     assert isinstance(event, Stopped)
     with pytest.raises(NotFound, match=r"parts: of 2 members seed-4, seed-5 is not trained to its end; go on with"):
         load(tmp_path / "parts", device="cpu")
-    with pytest.raises(InputError, match="parts: holds a run already; go on with it by --resume"):
+    with pytest.raises(InputError, match="parts: contains a run; resume it with --resume"):
         next(train_ensemble("ner", tmp_path / "parts", seeds=2, recipe=RECIPE, **options))
     list(train_ensemble("ner", tmp_path / "parts", seeds=None, **options))
     assert digests(tmp_path / "parts") == digests(tmp_path / "whole")

@@ -93,7 +93,7 @@ def test_a_mix_that_is_learnt_is_drawn(data, runs, tmp_path):
 def test_the_best_of_models_that_find_nothing_is_the_one_trained_longest():
     stopping = trainer.EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
     assert [stopping.add(score) for score in (0.0, 0.0, 0.0)] == [True, True, True]  # each time the weights are kept
-    assert (stopping.best_evaluation, stopping.is_over, stopping.rate_share) == (3, False, 1.0)
+    assert (stopping.best_evaluation, stopping.is_over, stopping.lr_scale) == (3, False, 1.0)
     assert [stopping.add(score) for score in (7.0, 0.0)] == [True, False]
 
 
@@ -131,7 +131,7 @@ for event in elmore.tasks.core.training_run.train("ner", folder, train=data, dev
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9 here")
 def test_a_run_that_was_killed_goes_on_to_the_same_model(data, runs, tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "run"), str(data["ner"])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1], text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if int(line) >= 6:
@@ -211,7 +211,7 @@ def test_a_run_ahead_of_a_loss_that_is_not_finite_goes_back_behind_it(data, tmp_
 
 
 def test_a_hard_batch_late_in_a_training_is_no_accident(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.training.stretches.LossSpikeDetector.is_spike", lambda *_: True)
+    monkeypatch.setattr("elmore.pretraining.language_model_training.LossSpikeDetector.is_spike", lambda *_: True)
     events = train_small("ner", tmp_path / "run", data["ner"], elmo__where="none", training__epochs=2)
     assert not any(isinstance(event, RolledBack) for event in events)
     assert isinstance(events[-1], Finished)
@@ -331,7 +331,7 @@ def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_
         return train("ner", tmp_path / name, train=longer, dev=longer, recipe=recipe, device="cpu")
 
     assert isinstance(list(new_run("whole"))[-1], Finished)
-    monkeypatch.setattr("elmore.tasks.inputs.bilm.SECONDS_OF_SILENCE", 0.0)
+    monkeypatch.setattr("elmore.tasks.inputs.bilm.SECONDS_BETWEEN_OUTPUTS", 0.0)
     events = new_run("stopped")
     told = []
     for event in events:
@@ -364,7 +364,7 @@ def test_what_lies_where_a_run_would_write_is_kept(name, data, tmp_path):
     own = tmp_path / "run" / name / "mine.txt" if "." not in name else tmp_path / "run" / name
     own.parent.mkdir(parents=True)
     own.write_text("mine")
-    with pytest.raises(InputError, match=f"run: holds {name}, which would be written over; choose another folder"):
+    with pytest.raises(InputError, match=f"run: contains {name}, and a run would replace it; choose another folder"):
         train_small("ner", tmp_path / "run", data["ner"], training__epochs=1)
     assert own.read_text() == "mine"
 

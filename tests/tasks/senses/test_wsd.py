@@ -278,7 +278,7 @@ def test_a_finished_run_that_goes_on_writes_the_same_model_again(data, runs, tmp
 
 
 def test_progress_is_told_with_time_left(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.tasks.core.training_run.SECONDS_OF_SILENCE", -1.0)
+    monkeypatch.setattr("elmore.tasks.core.training_run.SECONDS_BETWEEN_OUTPUTS", -1.0)
     events = train_small("wsd", tmp_path / "run", data, task__sense_index=str(write_index(tmp_path)))
     read = [event for event in events if isinstance(event, Fitting)]
     # 37 tokens of training sentences with targets make one batch, and the same as dev set another.

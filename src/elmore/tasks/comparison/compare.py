@@ -34,7 +34,7 @@ from elmore.tasks.core.model_folder import is_task_model
 from elmore.tasks.core.registry import TASKS, find_task
 from elmore.tasks.core.task import Task
 from elmore.tasks.core.training_run import Paths, digest_of_files, resolve_recipe
-from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.run import Run
 
 Files = Sequence[str | Path]
 
@@ -54,7 +54,7 @@ def compare(
     ensembles: bool = False,
     cache: str | Path | None = None,
     device: str | torch.device | None = None,
-) -> StoppableEvents[Event]:
+) -> Run[Event]:
     """Train variants of a recipe with several seeds and compare their scores. Iterate over the events to run it.
 
     Each file of `test` is a test set; a mapping names the test sets. `recipe` is as for `train`. `variants` are by
@@ -88,7 +88,7 @@ def compare(
         ensembles=ensembles,
         cache=None if cache is None else Path(cache),
     )
-    return StoppableEvents(lambda stop_asked: _Comparison(request, choose_device(device), stop_asked).events())
+    return Run(lambda stop_requested: _Comparison(request, choose_device(device), stop_requested).events())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +110,9 @@ class _Request:
 class _Comparison:
     """A comparison while it runs."""
 
-    def __init__(self, request: _Request, device: torch.device, stop_asked: Callable[[], bool]) -> None:
+    def __init__(self, request: _Request, device: torch.device, stop_requested: Callable[[], bool]) -> None:
         self._request, self._folder, self._plan = request, request.folder, request.plan
-        self._device, self._stop_asked = device, stop_asked
+        self._device, self._stop_requested = device, stop_requested
         self._cache = request.cache or self._folder.cache
         self._task: str | Task[Any, Any] = request.task.name if request.jobs else request.task
         self._done: dict[tuple[str, float, int], RunResult] = {}
@@ -126,10 +126,10 @@ class _Comparison:
             if remaining:
                 yield from self._fill_cache(remaining)
                 yield from self._train(remaining)
-            if self._stop_asked() and len(self._done) + self._failed < len(self._plan.runs):
+            if self._stop_requested() and len(self._done) + self._failed < len(self._plan.runs):
                 yield Interrupted(len(self._done), len(self._plan.runs))
                 return
-            if self._request.ensembles and not self._stop_asked():
+            if self._request.ensembles and not self._stop_requested():
                 yield from self._score_ensembles()
             if self._request.cache is None and not self._failed:
                 shutil.rmtree(self._folder.cache, ignore_errors=True)
@@ -185,7 +185,7 @@ class _Comparison:
             cache=self._cache,
             device=self._device,
         )
-        for _, event in run_jobs([job], at_once=min(request.jobs, 1), stop_asked=self._stop_asked):
+        for _, event in run_jobs([job], at_once=min(request.jobs, 1), stop_requested=self._stop_requested):
             if isinstance(event, BilmLoaded):
                 self._folder.check_same({f"biLM {event.name}": event.fingerprint})
             elif isinstance(event, JobFailed):
@@ -198,7 +198,7 @@ class _Comparison:
     def _train(self, runs: Sequence[ComparisonRun]) -> Iterator[Event]:
         jobs = [self._job(run) for run in runs]
         start, done_before = time.monotonic(), len(self._done)
-        for number, event in run_jobs(jobs, at_once=self._request.jobs, stop_asked=self._stop_asked):
+        for number, event in run_jobs(jobs, at_once=self._request.jobs, stop_requested=self._stop_requested):
             run = runs[number]
             if isinstance(event, RunResult):
                 self._store(run, event)
@@ -242,7 +242,7 @@ class _Comparison:
                 jobs.append(job)
             else:
                 yield Message(f"{job}: not scored, because some of its models were not kept; compare in another folder")
-        for number, event in run_jobs(jobs, at_once=min(self._request.jobs, 1), stop_asked=self._stop_asked):
+        for number, event in run_jobs(jobs, at_once=min(self._request.jobs, 1), stop_requested=self._stop_requested):
             if isinstance(event, EnsembleResult):
                 self._folder.add_ensemble(event)
                 yield EnsembleScored(str(jobs[number]), event)

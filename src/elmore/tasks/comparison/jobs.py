@@ -39,8 +39,8 @@ from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.tasks.inputs.vocabulary import TokenVocabulary
 from elmore.training.checkpoints import TrainingCheckpoints
 from elmore.training.events import Evaluated, Progressed, Stopped
-from elmore.training.graceful_stop import StoppableEvents
 from elmore.training.log import read_log
+from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder
 
 Files = Sequence[str | Path]
@@ -144,10 +144,10 @@ class CacheJob:
         used = [run.recipe for run in runs if run.recipe.elmo.is_used]
         return tuple({(recipe.elmo.model, recipe.elmo.training): recipe for recipe in used}.values())
 
-    def start(self) -> StoppableEvents[BilmLoaded | TextEncoded]:
-        return StoppableEvents(self._events)
+    def start(self) -> Run[BilmLoaded | TextEncoded]:
+        return Run(self._events)
 
-    def _events(self, stop_asked: Callable[[], bool]) -> Iterator[BilmLoaded | TextEncoded]:
+    def _events(self, stop_requested: Callable[[], bool]) -> Iterator[BilmLoaded | TextEncoded]:
         task = find_task(self.task) if isinstance(self.task, str) else self.task
         for recipe in self.recipes:
             model = load_bilm(recipe.elmo.model)
@@ -164,7 +164,7 @@ class CacheJob:
             for part in cache.add_in_parts(sentences):
                 done += part.tokens
                 yield TextEncoded(done, total)
-                if stop_asked():
+                if stop_requested():
                     return
 
 
@@ -193,7 +193,7 @@ class RunningRun:
         self._job = job
         self._task = find_task(job.task) if isinstance(job.task, str) else job.task
         self._folder = RunFolder(job.folder)
-        self._resumes = self._folder.is_begun
+        self._resumes = self._folder.exists
         # No other run can use the layers of a biLM that this run fine-tunes.
         self._cache = job.cache if job.run.recipe.elmo.training == "frozen" else None
         self._training = train(
@@ -280,8 +280,8 @@ class EnsembleJob:
         share = f", {self.fraction:.3g} of the data" if self.fraction != 1 else ""
         return f"{self.variant}{share}, ensemble of {len(self.seeds)}"
 
-    def start(self) -> StoppableEvents[EnsembleResult]:
-        return StoppableEvents(self._events)
+    def start(self) -> Run[EnsembleResult]:
+        return Run(self._events)
 
     def _events(self, _: Callable[[], bool]) -> Iterator[EnsembleResult]:
         task = find_task(self.task) if isinstance(self.task, str) else self.task

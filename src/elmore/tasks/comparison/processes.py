@@ -63,21 +63,21 @@ class JobEvent(NamedTuple):
 
 
 def run_jobs(
-    jobs: Sequence[Job], *, at_once: int, stop_asked: Callable[[], bool] = lambda: False
+    jobs: Sequence[Job], *, at_once: int, stop_requested: Callable[[], bool] = lambda: False
 ) -> Iterator[JobEvent]:
     """Do all jobs, so many at once in processes of their own, or with 0 one after another in this one."""
-    return _run_here(jobs, stop_asked) if at_once == 0 else _Processes(jobs, at_once, stop_asked).events()
+    return _run_here(jobs, stop_requested) if at_once == 0 else _Processes(jobs, at_once, stop_requested).events()
 
 
-def _run_here(jobs: Sequence[Job], stop_asked: Callable[[], bool]) -> Iterator[JobEvent]:
+def _run_here(jobs: Sequence[Job], stop_requested: Callable[[], bool]) -> Iterator[JobEvent]:
     for number, job in enumerate(jobs):
-        if stop_asked():
+        if stop_requested():
             return
         try:
             running = job.start()
             for event in running:
                 yield JobEvent(number, event)
-                if stop_asked():
+                if stop_requested():
                     running.stop()
         except Exception as error:  # noqa: BLE001  # whatever goes wrong is told, and the others go on
             yield JobEvent(number, _failure(error))
@@ -93,10 +93,10 @@ class _Started:
 
 
 class _Processes:
-    def __init__(self, jobs: Sequence[Job], at_once: int, stop_asked: Callable[[], bool]) -> None:
+    def __init__(self, jobs: Sequence[Job], at_once: int, stop_requested: Callable[[], bool]) -> None:
         self._waiting = list(enumerate(jobs))
         # More would run; but `wait` takes no more connections than this.
-        self._at_once, self._stop_asked = min(at_once, MOST_PROCESSES), stop_asked
+        self._at_once, self._stop_requested = min(at_once, MOST_PROCESSES), stop_requested
         # Imported here: it takes seconds, and run_jobs may have no job for another process.
         import torch
 
@@ -149,7 +149,7 @@ class _Processes:
         return event
 
     def _stop_if_asked(self) -> None:
-        if self._is_stopping or not self._stop_asked():
+        if self._is_stopping or not self._stop_requested():
             return
         self._is_stopping = True
         self._waiting.clear()

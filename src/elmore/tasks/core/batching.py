@@ -59,7 +59,7 @@ class Collator(Generic[E]):
         sentences = token_sequences(self.task, examples)
         return self.layers is not None and not (isinstance(self.layers, LayerCache) and self.layers.holds(sentences))
 
-    def fill_cache(self, examples: Sequence[E], stop_asked: Callable[[], bool] = lambda: False) -> bool:
+    def fill_cache(self, examples: Sequence[E], stop_requested: Callable[[], bool] = lambda: False) -> bool:
         """Have the layers of all these in the cache, if there is one; False if it was stopped: what it read is kept."""
         if not isinstance(self.layers, LayerCache):
             return True
@@ -67,7 +67,7 @@ class Collator(Generic[E]):
         with progress_bar("reading with ELMo", total=len(sentences)) as progress:
             for part in self.layers.add_in_parts(sentences):
                 progress.advance(*part)
-                if stop_asked():
+                if stop_requested():
                     return False
         return True
 

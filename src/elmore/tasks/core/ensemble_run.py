@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from elmore.errors import InputError
+from elmore.nn.devices import process_device
 from elmore.recipe import LARGEST_SEED
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.events import EnsembleFinished, Event, Message
@@ -29,9 +30,8 @@ from elmore.tasks.core.training_run import (
     stored_recipe,
     training_events,
 )
-from elmore.training.distributed import process_device
 from elmore.training.events import Stopped
-from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder
 
 
@@ -45,7 +45,7 @@ def train_ensemble(
     recipe: TaskRecipe | Mapping[str, Any] | str | Path | None = None,
     cache: str | Path | None = None,
     device: str | torch.device | None = None,
-) -> StoppableEvents[Event]:
+) -> Run[Event]:
     """Train as many models as `seeds` says, in folders of their own inside of one; `load` takes that one.
 
     The first has the recipe's seed, the others those after it; all else is as for `train`. With None for `seeds` the
@@ -53,18 +53,18 @@ def train_ensemble(
     """
     # Each member has its own folder and recipe in place of these.
     request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=seeds is None, cache=cache)
-    return StoppableEvents(lambda stop_asked: _locked_events(request, seeds, process_device(device), stop_asked))
+    return Run(lambda stop_requested: _locked_events(request, seeds, process_device(device), stop_requested))
 
 
 def _locked_events(
-    request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
+    request: TrainingRequest, seeds: int | None, device: torch.device, stop_requested: Callable[[], bool]
 ) -> Iterator[Event]:
     with request.folder.locked():
-        yield from _events(request, seeds, device, stop_asked)
+        yield from _events(request, seeds, device, stop_requested)
 
 
 def _events(
-    request: TrainingRequest, seeds: int | None, device: torch.device, stop_asked: Callable[[], bool]
+    request: TrainingRequest, seeds: int | None, device: torch.device, stop_requested: Callable[[], bool]
 ) -> Iterator[Event]:
     place = request.folder.path
     members, recipe = _begun(request) if seeds is None else _planned(request, seeds)
@@ -79,16 +79,16 @@ def _events(
         asked = replace(
             request,
             folder=run,
-            recipe=None if run.is_begun else own,
-            resume=run.is_begun,
+            recipe=None if run.exists else own,
+            resume=run.exists,
             cache=cache,
             is_member=True,
         )
-        for event in training_events(asked, device, stop_asked):
+        for event in training_events(asked, device, stop_requested):
             # Only now, so that data that cannot be learnt from leaves nothing behind.
-            if run.is_begun and not ensemble_members(place):
+            if run.exists and not ensemble_members(place):
                 write_ensemble(place, [one.name for one in members])
-            if run.is_begun:
+            if run.exists:
                 _check_same_data(run, RunFolder(members[0]))
             yield event
             if isinstance(event, Stopped):
@@ -103,7 +103,7 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
     place = request.folder.path
     if seeds < 2:
         raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
-    if ensemble_members(place) or request.folder.is_begun:
+    if ensemble_members(place) or request.folder.exists:
         raise InputError(f"{place}: holds a run already; go on with it by --resume, or choose another folder")
     request.folder.check_free(CACHE)
     recipe = resolve_recipe(request.task, request.recipe)
@@ -115,7 +115,7 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
     members = [place / f"seed-{seed}" for seed in range(first, first + seeds)]
     for member in members:
         # It may have learnt something else, from other data or by another recipe.
-        if RunFolder(member).is_begun or is_task_model(member):
+        if RunFolder(member).exists or is_task_model(member):
             raise InputError(f"{member}: holds a run already, and not one of this ensemble; choose another folder")
     return members, recipe
 

@@ -19,8 +19,8 @@ from elmore.tasks.core.batching import BucketBatchSampler
 from elmore.tasks.core.config import TaskRecipe, TrainingOptions
 from elmore.tasks.core.task import Batch, TaskModel
 from elmore.tasks.metrics.score import Score
+from elmore.training.checkpoints import joint_state_dict, load_joint_state_dict
 from elmore.training.memory import MemoryMeter, training_state_bytes
-from elmore.training.state_dicts import joint_state_dict, load_joint_state_dict
 from elmore.training.trainable import Evaluation, Step
 
 E = TypeVar("E")
@@ -51,8 +51,6 @@ class TaskTraining(Generic[E, P]):
         self.tokens_per_step = sum(lengths) / self.batches.per_epoch
         self.phase_ends = (self.options.epochs * epoch,)
         self.baseline_at = None
-        # Once most examples are learnt, a batch with a hard one lies far above the others; the best weights are kept.
-        self.loss_may_leap = True
         self.optimizer = make_optimizer(self.model, assembled.recipe)
         self.stopping = EarlyStopping(self.options.patience, self.options.plateau_factor, self.options.plateau_patience)
         decay = self.options.average_decay
@@ -60,10 +58,10 @@ class TaskTraining(Generic[E, P]):
         self.best: dict[str, Tensor] = {}
 
     @property
-    def is_converged(self) -> bool:
+    def should_stop(self) -> bool:
         return self.stopping.is_over
 
-    def train(self, done: int, until: int, *, skipped: Collection[int] = (), rate_share: float = 1.0) -> Iterator[Step]:
+    def train(self, done: int, until: int, *, skipped: Collection[int] = (), lr_scale: float = 1.0) -> Iterator[Step]:
         """Take the steps after `done`; yield each, on a GPU a little later."""
         self.model.train()
         waiting: deque[_PendingStep] = deque()
@@ -71,7 +69,7 @@ class TaskTraining(Generic[E, P]):
             self._unfreeze((number - 1) / self.steps_per_epoch)
             # Dropout depends on seed and step alone, so a run that was stopped goes on as if it had not been.
             torch.manual_seed(self.options.seed * 1_000_003 + number)
-            rate = rate_share * self.stopping.rate_share * self.options.learning_rate
+            rate = lr_scale * self.stopping.lr_scale * self.options.learning_rate
             waiting.append(self._step(number, batch, rate))
             while len(waiting) > STEPS_AHEAD.get(self.maker.device.type, 0):
                 yield waiting.popleft().finished()
@@ -121,6 +119,10 @@ class TaskTraining(Generic[E, P]):
     def _unfreeze(self, epoch: float) -> None:
         if self.maker.joint is not None:
             self.maker.joint.unfreeze(epoch)
+
+    def is_loss_spike(self, step: Step) -> bool:  # noqa: ARG002  # for every step the same
+        """Always False: the loss of a batch with a hard example is far above others, and the best weights are saved."""
+        return False
 
     def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:  # noqa: ARG002  # there are none beside the loss
         return {}
@@ -210,14 +212,14 @@ class EarlyStopping:
     """Follows a score: when it was best, when the rate falls, and when it has been flat for too long.
 
     >>> stopping = EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
-    >>> [stopping.add(score) for score in (80.0, 82.0, 81.0, 81.5)], stopping.rate_share, stopping.is_over
+    >>> [stopping.add(score) for score in (80.0, 82.0, 81.0, 81.5)], stopping.lr_scale, stopping.is_over
     ([True, True, False, False], 0.25, True)
     """
 
     def __init__(self, patience: int, factor: float, plateau_patience: int) -> None:
         self._patience, self._factor, self._plateau_patience = patience, factor, plateau_patience
         self.best = float("-inf")
-        self.rate_share = 1.0
+        self.lr_scale = 1.0
         self.evaluations = 0
         self._flat = 0  # evaluations since the best
         self._flat_at_this_rate = 0
@@ -233,7 +235,7 @@ class EarlyStopping:
         self._flat += 1
         self._flat_at_this_rate += 1
         if self._flat_at_this_rate >= self._plateau_patience:
-            self.rate_share *= self._factor
+            self.lr_scale *= self._factor
             self._flat_at_this_rate = 0
         return False
 
@@ -248,11 +250,11 @@ class EarlyStopping:
 
     def to_tensor(self) -> Tensor:
         """As a checkpoint keeps it; exact."""
-        values = [self.best, self.rate_share, self.evaluations, self._flat, self._flat_at_this_rate]
+        values = [self.best, self.lr_scale, self.evaluations, self._flat, self._flat_at_this_rate]
         return torch.tensor(values, dtype=torch.float64)
 
     def restore(self, tensor: Tensor) -> None:
-        self.best, self.rate_share, evaluations, flat, flat_at_this_rate = tensor.tolist()
+        self.best, self.lr_scale, evaluations, flat, flat_at_this_rate = tensor.tolist()
         self.evaluations, self._flat, self._flat_at_this_rate = int(evaluations), int(flat), int(flat_at_this_rate)
 
 

@@ -15,6 +15,7 @@ import torch
 from elmore.errors import FormatError, InputError, MissingExtra, error_context
 from elmore.fields import read_fields
 from elmore.model import Model, load
+from elmore.nn.devices import process_device
 from elmore.recipe import apply_overrides, read_recipe
 from elmore.tasks.core.assembly import AssembledModel, find_token_style, new_model
 from elmore.tasks.core.batching import Collator
@@ -29,14 +30,11 @@ from elmore.tasks.core.trainer import TaskTraining, epoch_steps
 from elmore.tasks.inputs.bilm import bilm_reference, fine_tune, has_unfinished_fine_tuning
 from elmore.tasks.metrics.score import Score
 from elmore.text.style import TokenStyle
-from elmore.training.distributed import process_device
 from elmore.training.events import Stopped
-from elmore.training.graceful_stop import StoppableEvents
+from elmore.training.loop import SECONDS_BETWEEN_OUTPUTS, TrainingLoop
 from elmore.training.loss_curve import plot_log
-from elmore.training.progress_reports import SECONDS_OF_SILENCE
-from elmore.training.run import TrainingRun
-from elmore.training.run_folder import RunFolder, StoredRun
-from elmore.training.settings import RunSettings
+from elmore.training.run import Run
+from elmore.training.run_folder import RunFolder, RunSettings, StoredRun
 
 CACHE, FINE_TUNING, MIX = "cache", "fine-tuning", "mix.png"  # in the run's folder
 # A short epoch on a GPU would take as long to write down as to train: the vectors of all words are in a checkpoint.
@@ -55,7 +53,7 @@ def train(
     resume: bool = False,
     cache: str | Path | None = None,
     device: str | torch.device | None = None,
-) -> StoppableEvents[Event]:
+) -> Run[Event]:
     """Train a task's model in a folder of its own; go through the events and it is done.
 
     `recipe` is a recipe of the task, the name of one or a TOML file; without it the task's own. A mapping changes
@@ -67,7 +65,7 @@ def train(
     Nothing happens before the first event is asked for. `stop()` has the run save and end soon.
     """
     request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=resume, cache=cache)
-    return StoppableEvents(lambda stop_asked: training_events(request, process_device(device), stop_asked))
+    return Run(lambda stop_requested: training_events(request, process_device(device), stop_requested))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +118,17 @@ def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] 
     return apply_overrides(read_recipe(base or task.name, task.recipe), changes)
 
 
-def training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+def training_events(
+    request: TrainingRequest, device: torch.device, stop_requested: Callable[[], bool]
+) -> Iterator[Event]:
     """Train in the run's folder, which is locked from start to end."""
     with request.folder.locked():
-        yield from _training_events(request, device, stop_asked)
+        yield from _training_events(request, device, stop_requested)
 
 
-def _training_events(request: TrainingRequest, device: torch.device, stop_asked: Callable[[], bool]) -> Iterator[Event]:
+def _training_events(
+    request: TrainingRequest, device: torch.device, stop_requested: Callable[[], bool]
+) -> Iterator[Event]:
     task, recipe = request.task, _recipe(request)
     train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
     examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
@@ -134,7 +136,7 @@ def _training_events(request: TrainingRequest, device: torch.device, stop_asked:
     for part, paths in (("train", request.train), ("dev", request.dev)):
         # By content: the same files may have other paths when a run resumes.
         provenance[part] = digest_of_files([*paths, *task.files_beside(paths, recipe.task)])
-    if request.folder.is_begun:
+    if request.folder.exists:
         _check_same(request.folder, provenance)
     labels = task.labels(train.examples, recipe.task)
     task.check(dev.examples, labels)
@@ -145,7 +147,7 @@ def _training_events(request: TrainingRequest, device: torch.device, stop_asked:
         checkpoint_every=epoch_steps(batches, recipe.training), checkpoint_seconds=SECONDS_BETWEEN_CHECKPOINTS
     )
     stored = StoredRun(asdict(recipe), asdict(settings), provenance)
-    bilm = yield from _bilm(request, recipe, examples, token_style, device, stop_asked)
+    bilm = yield from _bilm(request, recipe, examples, token_style, device, stop_requested)
     if isinstance(bilm, Stopped):
         request.folder.write(stored)
         yield bilm
@@ -161,15 +163,15 @@ def _training_events(request: TrainingRequest, device: torch.device, stop_asked:
     yield _configured(assembled, train, dev, examples=len(examples))
     learnt: _Learnt | None
     if isinstance(assembled.model, FittedModel):
-        learnt = yield from _fit(assembled, request, examples, dev.examples, stop_asked)
+        learnt = yield from _fit(assembled, request, examples, dev.examples, stop_requested)
     else:
         if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
             yield Message("the biLM reads all sentences once; their layers are kept for the training")
-            if not assembled.maker.fill_cache(every, stop_asked):
+            if not assembled.maker.fill_cache(every, stop_requested):
                 yield Stopped(0)
                 return
         training = TaskTraining(assembled, train=examples, dev=dev.examples)
-        learnt = yield from _train(training, TrainingRun(training, request.folder, settings), stop_asked)
+        learnt = yield from _train(training, TrainingLoop(training, request.folder, settings), stop_requested)
     if learnt is not None:
         yield _finish(learnt, assembled, request, bilm)
 
@@ -185,15 +187,15 @@ class _Learnt(NamedTuple):
 
 
 def _train(
-    training: TaskTraining[Any, Any], run: TrainingRun, stop_asked: Callable[[], bool]
+    training: TaskTraining[Any, Any], run: TrainingLoop, stop_requested: Callable[[], bool]
 ) -> Generator[Event, None, _Learnt | None]:
     """By gradients, in epochs."""
-    yield from run.events(stop_asked)
+    yield from run.events(stop_requested)
     if not run.is_finished:
         return None
     epoch, epochs = training.stopping.best_evaluation, training.stopping.evaluations
     facts = {"best_epoch": epoch, "epochs": epochs, "examples": training.examples}
-    return _Learnt(training.score_best(), facts, epoch, epochs, training.is_converged)
+    return _Learnt(training.score_best(), facts, epoch, epochs, training.should_stop)
 
 
 def _fit(
@@ -201,11 +203,11 @@ def _fit(
     request: TrainingRequest,
     train: Sequence[Any],
     dev: Sequence[Any],
-    stop_asked: Callable[[], bool],
+    stop_requested: Callable[[], bool],
 ) -> Generator[Event, None, _Learnt | None]:
     """In one reading."""
     # What is read but once is kept only where others may share it.
-    fit = yield from fit_model(assembled, train, dev, stop_asked, keep_layers=request.cache is not None)
+    fit = yield from fit_model(assembled, train, dev, stop_requested, keep_layers=request.cache is not None)
     if fit is None:
         return None
     scores = {choice: score.value for choice, score in fit.scores.items()}
@@ -218,7 +220,7 @@ def _bilm(
     examples: Sequence[Any],
     token_style: TokenStyle,
     device: torch.device,
-    stop_asked: Callable[[], bool],
+    stop_requested: Callable[[], bool],
 ) -> Generator[Event, None, Model | Stopped | None]:
     """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
     options = recipe.elmo
@@ -234,7 +236,7 @@ def _bilm(
     folder, sentences = request.folder.path / FINE_TUNING, fine_tuning_sentences(request.task, examples)
     return (
         yield from fine_tune(
-            bilm, sentences, folder, options, token_style=token_style, device=device, stop_asked=stop_asked
+            bilm, sentences, folder, options, token_style=token_style, device=device, stop_requested=stop_requested
         )
     )
 
@@ -260,7 +262,7 @@ def _configured(
 
 def _recipe(request: TrainingRequest) -> TaskRecipe:
     folder = request.folder
-    if not folder.is_begun:
+    if not folder.exists:
         if request.resume:
             raise InputError(f"{folder.path}: no run to go on with; start one without --resume")
         tuning = folder.path / FINE_TUNING
@@ -388,7 +390,7 @@ def fit_model(
     assembled: AssembledModel[E, P],
     train: Sequence[E],
     dev: Sequence[E],
-    stop_asked: Callable[[], bool],
+    stop_requested: Callable[[], bool],
     *,
     keep_layers: bool = False,
 ) -> Generator[Fitting | Fitted | Stopped, None, Fit | None]:
@@ -399,7 +401,7 @@ def fit_model(
     model = assembled.model
     assert isinstance(model, FittedModel)
     model.eval()
-    if keep_layers and not assembled.maker.fill_cache([*train, *dev], stop_asked):
+    if keep_layers and not assembled.maker.fill_cache([*train, *dev], stop_requested):
         yield Stopped(0)
         return None
     reading = _Reading(assembled.maker)
@@ -412,10 +414,10 @@ def fit_model(
             fit: Fit = end.value
             yield Fitted(fit)
             return fit
-        if stop_asked():
+        if stop_requested():
             yield Stopped(0)
             return None
-        if monotonic() - spoke > SECONDS_OF_SILENCE:
+        if monotonic() - spoke > SECONDS_BETWEEN_OUTPUTS:
             yield reading.progress()
             spoke = monotonic()
 

@@ -20,8 +20,7 @@ from elmore.errors import FormatError, InputError, NotFound
 from elmore.files.atomic_files import make_folder
 from elmore.model import Model, load
 from elmore.nn.pretrained import PretrainedBiLM, WordBatch
-from elmore.pretraining.events import Event, Finished
-from elmore.pretraining.pretrain import pretrain
+from elmore.pretraining.pretrain import PretrainingFinished, pretrain
 from elmore.sources.urls import without_credentials
 from elmore.tasks.core.config import ElmoOptions
 from elmore.tasks.core.events import Message
@@ -29,9 +28,9 @@ from elmore.tasks.core.model_folder import CARD_FILE, BilmReference
 from elmore.text.style import TokenStyle
 from elmore.text.token_styles import retokenize
 from elmore.text.tokenizer import Tokenizer
-from elmore.training.events import Progressed, Stopped
-from elmore.training.graceful_stop import StoppableEvents
-from elmore.training.progress_reports import SECONDS_OF_SILENCE
+from elmore.training.events import Progressed, RunEvent, Stopped
+from elmore.training.loop import SECONDS_BETWEEN_OUTPUTS
+from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder
 
 TEXT = "text.txt"  # beside the corpus that is prepared from it
@@ -71,7 +70,7 @@ def fine_tune(
     *,
     token_style: TokenStyle,
     device: torch.device,
-    stop_asked: Callable[[], bool] = lambda: False,
+    stop_requested: Callable[[], bool] = lambda: False,
 ) -> Generator[Message, None, Model | Stopped]:
     """Train a biLM as a language model on a task's sentences, in a folder, and return it, unless that was stopped.
 
@@ -85,13 +84,13 @@ def fine_tune(
     if not run.model.is_dir():
         if not corpus.is_dir():
             _prepare(text, model, corpus)
-        if run.is_begun:
+        if run.exists:
             events = pretrain(corpus, run.path, resume=True, device=device)
         else:
             recipe = {"training.epochs": options.fine_tuning_epochs}
             events = pretrain(corpus, run.path, recipe, init=model, device=device)
         what = f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task"
-        stopped = yield from _told(events, what, stop_asked)
+        stopped = yield from _told(events, what, stop_requested)
         if stopped is not None:
             return stopped
     # Several times the model, which is there now.
@@ -107,19 +106,19 @@ def has_unfinished_fine_tuning(folder: Path) -> bool:
 
 
 def _told(
-    events: StoppableEvents[Event], what: str, stop_asked: Callable[[], bool]
+    events: Run[RunEvent], what: str, stop_requested: Callable[[], bool]
 ) -> Generator[Message, None, Stopped | None]:
     """Of a pre-training what one who waits for a task wants to know; ends with it, or soon after it is asked to."""
     spoke = monotonic()
     for event in events:
-        if stop_asked():
+        if stop_requested():
             events.stop()
         if isinstance(event, Stopped):
             return event
-        if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_OF_SILENCE:
+        if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_BETWEEN_OUTPUTS:
             yield Message(f"fine-tuning {what}: {event}")
             spoke = monotonic()
-        if isinstance(event, Finished) and event.heldout is not None and event.baseline is not None:
+        if isinstance(event, PretrainingFinished) and event.heldout is not None and event.baseline is not None:
             before, after = event.baseline.score, event.heldout.score
             yield Message(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
     return None

@@ -1,4 +1,4 @@
-"""A run trains whatever is a Trainable: here a line through some points, with neither corpus nor words."""
+"""The training loop, with linear regression as the model."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
@@ -9,15 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from elmore.errors import InputError
+from elmore.training.checkpoints import joint_state_dict, load_joint_state_dict
 from elmore.training.events import Estimated, Evaluated, Progressed, RolledBack, Started, Stopped
 from elmore.training.log import read_log
+from elmore.training.loop import RunState, StepTimer, TrainingLoop
 from elmore.training.memory import training_state_bytes
-from elmore.training.run import TrainingRun
-from elmore.training.run_folder import RunFolder
-from elmore.training.run_state import RunState
-from elmore.training.settings import RunSettings
-from elmore.training.state_dicts import joint_state_dict, load_joint_state_dict
-from elmore.training.step_timer import StepTimer
+from elmore.training.run_folder import RunFolder, RunSettings
 from elmore.training.trainable import Evaluation, Step, Trainable
 
 STEPS = 12
@@ -33,11 +30,10 @@ class Line:
         *,
         phase_ends: tuple[int, ...] = (STEPS,),
         poisoned: Collection[int] = (),
-        hard: Collection[int] = (),
-        loss_may_leap: bool = False,
+        spikes: Collection[int] = (),
         enough: int = 1_000,
     ) -> None:
-        self.phase_ends, self.poisoned, self.hard, self.loss_may_leap = phase_ends, poisoned, hard, loss_may_leap
+        self.phase_ends, self.poisoned, self.spikes = phase_ends, poisoned, spikes
         self.enough, self.evaluations = enough, torch.tensor(0)  # after so many evaluations it has converged
         self.model = nn.Linear(1, 1)
         nn.init.zeros_(self.model.weight)
@@ -47,10 +43,10 @@ class Line:
         self.restored: list[int] = []
 
     @property
-    def is_converged(self) -> bool:
+    def should_stop(self) -> bool:
         return self.evaluations.item() >= self.enough
 
-    def train(self, done: int, until: int, *, skipped: Collection[int], rate_share: float) -> Iterator[Step]:
+    def train(self, done: int, until: int, *, skipped: Collection[int], lr_scale: float) -> Iterator[Step]:
         self.asked.append((done, until))
         for number in range(done + 1, until + 1):
             if number in skipped:
@@ -60,9 +56,12 @@ class Line:
             self.optimizer.zero_grad()
             loss.backward()
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimizer.param_groups[0]["lr"] = rate = 0.1 * rate_share
+            self.optimizer.param_groups[0]["lr"] = rate = 0.1 * lr_scale
             self.optimizer.step()
-            yield Step(number, (loss.item() + 100 * (number in self.hard),), norm.item(), rate)
+            yield Step(number, (loss.item(),), norm.item(), rate)
+
+    def is_loss_spike(self, step: Step) -> bool:
+        return step.number in self.spikes
 
     def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:
         return {"errors": {"root": step.loss**0.5}}
@@ -85,9 +84,9 @@ class Line:
         return training_state_bytes(self.model, [self.optimizer])
 
 
-def run_of(line: Trainable, folder: Path, **settings: int) -> TrainingRun:
+def run_of(line: Trainable, folder: Path, **settings: int) -> TrainingLoop:
     folder.mkdir(exist_ok=True)
-    return TrainingRun(line, RunFolder(folder), RunSettings(**{"log_every": 1, "checkpoint_every": 5, **settings}))
+    return TrainingLoop(line, RunFolder(folder), RunSettings(**{"log_every": 1, "checkpoint_every": 5, **settings}))
 
 
 def losses(folder: Path) -> dict[int, float]:
@@ -148,11 +147,12 @@ def test_a_run_goes_back_and_leaves_out_the_step_whose_loss_was_not_finite(tmp_p
     assert all(found[number] == whole[number] for number in range(1, 8))
 
 
-@pytest.mark.parametrize(("loss_may_leap", "expected"), [(False, [RolledBack(251, 250, 0.5)]), (True, [])])
-def test_a_leap_sends_a_run_back_unless_its_losses_may_leap(tmp_path, loss_may_leap, expected):
-    line = Line(phase_ends=(255,), hard={251}, loss_may_leap=loss_may_leap)
-    events = run_of(line, tmp_path, log_every=50).events()
-    assert [event for event in events if isinstance(event, RolledBack)] == expected
+def test_loss_spike_rolls_back_and_halves_the_rate(tmp_path):
+    events = run_of(Line(spikes={8}), tmp_path).events()
+    assert [event for event in events if isinstance(event, RolledBack)] == [RolledBack(8, 5, 0.5)]
+    assert {entry["step"]: entry["learning_rate"] for entry in read_log(tmp_path / "log.jsonl") if "loss" in entry} == {
+        number: 0.05 if number > 5 else 0.1 for number in range(1, STEPS + 1) if number != 8
+    }
 
 
 def test_no_stretch_crosses_from_one_phase_to_the_next_nor_passes_a_checkpoint(tmp_path):
@@ -166,9 +166,9 @@ def test_no_stretch_crosses_from_one_phase_to_the_next_nor_passes_a_checkpoint(t
 
 
 def test_what_the_rest_will_take_is_told_once_a_phase_from_its_own_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr("elmore.training.step_timer.ENOUGH_STEPS", 4)
+    monkeypatch.setattr("elmore.training.loop.ENOUGH_STEPS", 4)
     clock = iter(range(10**6))
-    monkeypatch.setattr("elmore.training.stretches.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("elmore.training.loop.monotonic", lambda: float(next(clock)))
     line = Line(phase_ends=(30, 100))
     events = list(run_of(line, tmp_path, evaluate_every=1000, log_every=1000, checkpoint_every=1000).events())
     estimates = [event for event in events if isinstance(event, Estimated)]
@@ -182,7 +182,7 @@ def test_what_the_rest_will_take_is_told_once_a_phase_from_its_own_steps(tmp_pat
 
 def test_a_run_is_not_silent_for_long_however_rarely_it_logs(tmp_path, monkeypatch):
     clock = iter(range(0, 10**6, 4))
-    monkeypatch.setattr("elmore.training.stretches.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("elmore.training.loop.monotonic", lambda: float(next(clock)))
     events = list(run_of(Line(), tmp_path, evaluate_every=1000, log_every=1000, checkpoint_every=1000).events())
     told = [event for event in events if isinstance(event, Progressed)]
     # At 4 seconds a step a run pauses after each, and after three of them more than 10 seconds have passed.
@@ -202,12 +202,12 @@ def test_stretches_grow_until_a_pause_comes_every_few_seconds():
 
 
 def test_a_state_goes_back_without_forgetting_what_went_wrong_since():
-    state = RunState(done=9, skipped={8}, rate_share=0.5, seconds=3.0)
-    state.restore({"step": 5, "seconds": 2.0, "skipped_steps": [2], "rate_share": 1.0})
-    assert state == RunState(done=5, skipped={2, 8}, rate_share=0.5, seconds=2.0)
+    state = RunState(done=9, skipped={8}, lr_scale=0.5, seconds=3.0)
+    state.restore({"step": 5, "seconds": 2.0, "skipped_steps": [2], "lr_scale": 1.0})
+    assert state == RunState(done=5, skipped={2, 8}, lr_scale=0.5, seconds=2.0)
     fresh = RunState()
     fresh.restore({"step": 9, **state.to_dict()})
-    assert fresh == RunState(done=9, skipped={2, 8}, rate_share=0.5, seconds=2.0)
+    assert fresh == RunState(done=9, skipped={2, 8}, lr_scale=0.5, seconds=2.0)
 
 
 def test_the_first_checkpoint_is_there_before_the_first_step(tmp_path):
@@ -221,7 +221,7 @@ def test_a_run_ends_when_what_it_trains_has_converged_and_stays_ended(tmp_path):
     assert isinstance(events[-1], Evaluated)
     assert (events[-1].number, run.is_finished) == (6, True)
     again = list(run_of(Line(enough=2), tmp_path, evaluate_every=3).events())
-    assert [str(event) for event in again] == ["this run is finished, after 6 steps; its model is written again"]
+    assert [str(event) for event in again] == ["the run is finished after 6 steps; its model is written again"]
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0.0, 4), (3600.0, 2)])
@@ -229,7 +229,7 @@ def test_checkpoints_that_are_due_too_soon_wait_but_the_last_one_is_written(
     seconds: float, written: int, tmp_path: Path
 ) -> None:
     settings = RunSettings(checkpoint_every=4, checkpoint_seconds=seconds, keep=9)
-    for _ in TrainingRun(Line(), RunFolder(tmp_path), settings).events():
+    for _ in TrainingLoop(Line(), RunFolder(tmp_path), settings).events():
         pass
     steps = sorted(path.name for path in RunFolder(tmp_path).checkpoints.iterdir())
     assert len(steps) == written

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from elmore.training.row_adam import RowAdam
+from elmore.pretraining.row_adam import RowAdam
 from triton_here import DEVICE, needs_triton
 
 
@@ -93,13 +93,13 @@ def test_it_goes_on_from_its_state_as_if_it_had_not_stopped():
 @needs_triton
 @pytest.mark.parametrize("shape", [(7, 5), (9, 1)])
 def test_the_triton_kernel_moves_the_same_rows_as_far(shape):
-    from elmore.training import triton_row_adam
+    from elmore.pretraining import triton_row_adam
 
     slopes = gradients(shape, steps=8, share=0.5)
     table = torch.linspace(-1, 1, slopes[0].numel()).view(shape).to(DEVICE)
     mean, square, steps = torch.zeros_like(table), torch.zeros_like(table), torch.zeros(len(table), device=DEVICE)
     for slope in slopes:
-        triton_row_adam.move(table, slope.to(DEVICE), mean, square, steps, lr=0.1, betas=(0.9, 0.999), eps=1e-8)
+        triton_row_adam.update(table, slope.to(DEVICE), mean, square, steps, lr=0.1, betas=(0.9, 0.999), eps=1e-8)
     torch.testing.assert_close(table.cpu(), moved(RowAdam, slopes, lr=0.1), rtol=1e-6, atol=1e-6)
     assert steps.tolist() == [sum(bool(slope[row].any()) for slope in slopes) for row in range(len(table))]
 
@@ -127,10 +127,10 @@ class TestTheFirstStepsOfARow:
 
     @needs_triton
     def test_are_as_far_by_the_triton_kernel(self):
-        from elmore.training import triton_row_adam
+        from elmore.pretraining import triton_row_adam
 
         counts = torch.arange(100.0)
         table, mean, square = (torch.zeros(100, 1, device=DEVICE) for _ in range(3))
         slope, steps = torch.ones(100, 1, device=DEVICE), counts.to(DEVICE, copy=True)
-        triton_row_adam.move(table, slope, mean, square, steps, lr=1.0, betas=self.BETAS, eps=0.0)
+        triton_row_adam.update(table, slope, mean, square, steps, lr=1.0, betas=self.BETAS, eps=0.0)
         torch.testing.assert_close(table.cpu()[:, 0].double(), self.moves(counts), rtol=1e-6, atol=0)

@@ -1,9 +1,8 @@
-"""Adam for tables of which a step touches few rows: a softmax over a sample of its classes, a table of words.
+"""Adam for tables with few rows in each step: a sampled softmax, or a table of word vectors.
 
-Ordinary Adam lets its averages decay in every step. Of a row that has a gradient once in a thousand steps, the
-average of squares has then all but vanished when the next gradient comes, and the row is thrown far: the rarer a word,
-the farther. Here a row's averages, and its count of steps, move only when the row has a gradient; other rows stay as
-they are, and cost next to nothing.
+In ordinary Adam the averages decay in every step. If a row has a gradient once in a thousand steps, its average of
+squares has almost vanished when the next gradient comes, and the row makes a large jump, the larger the rarer its word.
+Here averages and step count of a row change only when the row has a gradient, and other rows cost almost nothing.
 """
 
 import math
@@ -17,7 +16,7 @@ from elmore.nn.kernels import triton_runs_on
 
 
 class RowAdam(torch.optim.Optimizer):
-    """Adam, row by row; a parameter of one dimension has rows of one number.
+    """Adam with separate step counts for the rows; a parameter with one dimension has rows of one number.
 
     >>> table = torch.nn.Parameter(torch.zeros(3, 2))
     >>> table.grad = torch.tensor([[0.0, 0.0], [5.0, -5.0], [0.0, 0.0]])
@@ -38,7 +37,7 @@ class RowAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move every row that has a gradient."""
+        """Update every row that has a gradient."""
         assert closure is None
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -49,19 +48,19 @@ class RowAdam(torch.optim.Optimizer):
                     state["mean"] = torch.zeros_like(parameter)
                     state["square"] = torch.zeros_like(parameter)
                     state["steps"] = torch.zeros(len(parameter), device=parameter.device)
-                _move(parameter, parameter.grad, state, group)
+                _update(parameter, parameter.grad, state, group)
 
 
-def _move(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+def _update(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
     lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
-    table, slope, mean, square = (x.view(len(x), -1) for x in (parameter, gradient, state["mean"], state["square"]))
+    table, gradients, mean, square = (x.view(len(x), -1) for x in (parameter, gradient, state["mean"], state["square"]))
     if triton_runs_on(parameter.device, parameter.dtype):
-        from elmore.training import triton_row_adam
+        from elmore.pretraining import triton_row_adam
 
-        triton_row_adam.move(table, slope, mean, square, state["steps"], lr=lr, betas=(beta1, beta2), eps=eps)
+        triton_row_adam.update(table, gradients, mean, square, state["steps"], lr=lr, betas=(beta1, beta2), eps=eps)
         return
-    rows = (slope != 0).any(dim=1).nonzero()[:, 0]
-    g = slope[rows]
+    rows = (gradients != 0).any(dim=1).nonzero()[:, 0]
+    g = gradients[rows]
     steps = state["steps"][rows] + 1
     m = torch.lerp(mean[rows], g, 1 - beta1)
     v = torch.lerp(square[rows], g * g, 1 - beta2)
