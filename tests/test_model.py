@@ -32,7 +32,7 @@ def test_save_replaces_a_model_only_with_force(tmp_path: Path, tiny_model: Model
         save_model(folder, force=True)
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="is no folder of Elmore's, and not empty"):
+    with pytest.raises(InputError, match="is not a model folder of Elmore, and not empty"):
         save(tiny_model, tmp_path / "papers", force=True)
 
 

@@ -260,7 +260,7 @@ def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(elmore, text: Path
         (["--batch-tokens", "0"], "batch_tokens is 0; it must be a whole number, at least 1"),
         (["--device", "gpu"], "the device 'gpu' cannot be used here"),
         (["--model", "no-such-model"], "no-such-model: no such file or folder, and no model of that name"),
-        (["--model", "text.txt"], "text.txt: no model of a known format"),
+        (["--model", "text.txt"], "text.txt: is not a model"),
         (["--options-file", "a.json"], "give a model's name, or both its options file and its weight file"),
         (["--forget-sentences"], "--forget-sentences and --use-sentence-keys require --layout allennlp"),
         (["--tokenized", "--input-format", "fasta"], "--tokenized and --input-format fasta contradict each other"),

@@ -108,7 +108,7 @@ def test_what_is_not_int8_passes_even_under_a_name_that_looks_like_a_scale():
 )
 def test_scales_that_do_not_fit_are_refused_before_they_are_multiplied(scale):
     tensors = {"w": np.ones((3, 4), np.int8)} | ({} if scale is None else {"w.scale": scale})
-    with pytest.raises(FormatError, match=r"w holds int8 numbers, and w\.scale is missing or does not fit"):
+    with pytest.raises(FormatError, match=r"w has the type int8, but w\.scale is missing or has a wrong shape"):
         unpack(tensors)
 
 
@@ -213,7 +213,7 @@ def test_a_file_whose_scale_was_changed_is_refused_by_its_name(tmp_path: Path, t
     tensors = load_file(file)
     tensors["lstm.0.input.scale"] = tensors["lstm.0.input.scale"][:, :, :-1].copy()
     save_file(tensors, file)
-    with pytest.raises(FormatError, match=r"model\.safetensors: lstm\.0\.input holds int8 numbers"):
+    with pytest.raises(FormatError, match=r"model\.safetensors: lstm\.0\.input has the type int8"):
         load(tmp_path / "small")
 
 

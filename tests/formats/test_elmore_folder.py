@@ -206,14 +206,14 @@ WRONG = {
     ),
     "a million layers": (
         change_json("config.json", model=MODEL | {"lstm_layers": 10**9}),
-        r"model\.safetensors: has \d+ tensors, too few for the layers that config\.json tells of",
+        r"model\.safetensors: has \d+ tensors, too few for the layers in config\.json",
     ),
     "another size": (
         change_json("config.json", model=MODEL | {"word_embedding_dim": 4}),
         r"words\.table has shape \(13, 3\); the configuration requires \(13, 4\)",
     ),
     "no JSON": (lambda path: (path / "config.json").write_text("{") and None, r"config\.json: not JSON"),
-    "weights cut short": (cut("model.safetensors"), r"model\.safetensors: damaged, or no safetensors file \("),
+    "weights cut short": (cut("model.safetensors"), r"model\.safetensors: damaged, or not a safetensors file \("),
     "no weights": (remove("model.safetensors"), r"model\.safetensors is missing; there are card\.json, "),
     "a tensor is missing": (
         change_tensors("model.safetensors", lambda t: {k: v for k, v in t.items() if k != "lstm.1.bias"}),
@@ -225,7 +225,7 @@ WRONG = {
     ),
     "half precision": (
         change_tensors("model.safetensors", lambda t: {k: v.astype(np.float16) for k, v in t.items()}),
-        r"model\.safetensors: .* holds float16; float32 is needed",
+        r"model\.safetensors: .* has the type float16; float32 is required",
     ),
     "not a number": (
         change_tensors("model.safetensors", lambda t: t | {"lstm.0.bias": np.full((2, 24), np.inf, np.float32)}),
@@ -239,7 +239,10 @@ WRONG = {
         change_tensors("state.safetensors", lambda t: {"h": t["h"]}),
         r"state\.safetensors: arrays are missing: c",
     ),
-    "no state, and yet warm": (remove("state.safetensors"), r"state\.safetensors is missing, and card\.json says that"),
+    "no state, and yet warm": (
+        remove("state.safetensors"),
+        r"state\.safetensors is missing, which the start state in card\.json",
+    ),
     "no characters": (remove("characters.json"), r"characters\.json is missing; there are"),
     "characters beyond the table": (
         change_json("characters.json", x=9),
@@ -333,7 +336,7 @@ def test_a_model_can_be_written_where_it_was_read(written: Path) -> None:
 @pytest.mark.parametrize("name", ["thesis.tex", "config.json"])
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text('{"model_type": "bert"}')
-    with pytest.raises(ElmoreError, match="is no folder of Elmore's, and not empty"):
+    with pytest.raises(ElmoreError, match="is not a model folder of Elmore, and not empty"):
         write_checkpoint(tiny_checkpoint(), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
@@ -357,7 +360,7 @@ def test_a_failure_in_the_middle_leaves_what_was_there(written: Path) -> None:
 
 @pytest.mark.parametrize("word", ["two\nlines", "\ud800"])
 def test_a_word_that_no_file_can_hold_is_refused(tmp_path: Path, word: str) -> None:
-    with pytest.raises(CannotExpress, match=r"vocabulary\.txt cannot hold"):
+    with pytest.raises(CannotExpress, match=r"vocabulary\.txt cannot contain"):
         write_checkpoint(replace(tiny_checkpoint(), vocabulary=Vocabulary(["a", word])), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 

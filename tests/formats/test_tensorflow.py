@@ -187,7 +187,7 @@ def change(path: Path, **changes: Any) -> None:
     [
         ({"char_embed": None}, "char_embed is missing"),
         ({"CNN__b_cnn_1": as_array([1, 2, 3])}, r"CNN/b_cnn_1 has shape \(3,\); options.json.*requires \(2,\)"),
-        ({"CNN__b_cnn_1": np.array([1, 2])}, "lm/CNN/b_cnn_1 holds int64; float32 is needed"),
+        ({"CNN__b_cnn_1": np.array([1, 2])}, "lm/CNN/b_cnn_1 has the type int64; float32 is required"),
         ({"CNN__b_cnn_1": as_array([np.nan, 2])}, "CNN/b_cnn_1 contains nan or infinity"),
     ],
 )
@@ -204,13 +204,13 @@ def test_half_precision_is_read_as_float32(model_folder: Path) -> None:
 
 def test_a_checkpoint_of_something_else_says_what_it_holds(model_folder: Path) -> None:
     write_checkpoint_files(model_folder, {"dense/kernel": as_array([1])})
-    with pytest.raises(FormatError, match=r"model.ckpt-7.index: no model of bilm-tf is in it.*dense/kernel"):
+    with pytest.raises(FormatError, match=r"model.ckpt-7.index: contains no model of bilm-tf.*dense/kernel"):
         read(model_folder)
 
 
 def test_missing_files_are_named(model_folder: Path) -> None:
     (model_folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-8"\n')
-    with pytest.raises(FormatError, match=r"checkpoint names model.ckpt-8, and model.ckpt-8.index is not here"):
+    with pytest.raises(FormatError, match=r"checkpoint names model.ckpt-8, but model.ckpt-8.index is missing"):
         read(model_folder)
     (model_folder / "checkpoint").write_text("")
     with pytest.raises(FormatError, match="checkpoint: the line that begins with model_checkpoint_path is missing"):

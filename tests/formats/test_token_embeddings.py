@@ -80,9 +80,7 @@ def test_what_does_not_fit_the_model_is_said() -> None:
     checkpoint = tiny_checkpoint()
     with pytest.raises(FormatError, match="token embeddings have size 15; this model needs 16"):
         with_token_embeddings(checkpoint, np.zeros((5, 15), np.float32), WORDS)
-    with pytest.raises(
-        FormatError, match="there are 4 token embeddings for 5 words; give the vocabulary they were made"
-    ):
+    with pytest.raises(FormatError, match="there are 4 token embeddings for 5 words; give the vocabulary of the file"):
         with_token_embeddings(checkpoint, np.zeros((4, 16), np.float32), WORDS)
     with pytest.raises(FormatError, match="the vocabulary lacks </S>"):
         with_token_embeddings(checkpoint, np.zeros((2, 16), np.float32), Vocabulary(["<S>", "a"]))
@@ -96,10 +94,10 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"words\.hdf5: not an HDF5 file"):
         read_token_embeddings(path)
     for name, values, message in (
-        ("vectors", np.zeros((2, 3), np.float32), r"words\.hdf5: holds no array embedding"),
+        ("vectors", np.zeros((2, 3), np.float32), r"words\.hdf5: contains no array embedding"),
         ("embedding", np.zeros(3, np.float32), r"words\.hdf5: embedding has shape \(3,\); a row for each word"),
         ("embedding", np.full((2, 3), np.nan, np.float32), r"words\.hdf5: embedding contains nan or infinity"),
-        ("embedding", np.zeros((2, 3), np.int64), r"words\.hdf5: embedding: holds no floating-point numbers"),
+        ("embedding", np.zeros((2, 3), np.int64), r"words\.hdf5: embedding: contains no floating-point numbers"),
     ):
         with h5py.File(path, "w") as file:
             file[name] = values

@@ -1,7 +1,6 @@
-"""One file for each format; each translates between its files and a `Checkpoint`.
+"""One module for each format, which converts between its files and a `Checkpoint`.
 
-`read_checkpoint` detects the format. To add a format, write one file that ends in a `Format`, and put that into
-`all_formats`.
+`read_checkpoint` detects the format. To add a format, write a module with a `Format`, and add it to `all_formats`.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ __all__ = [
     "write_checkpoint",
 ]
 
-_TASK_MODEL = ("task.json", "model/task.json")  # not a biLM, but easily mistaken for one
+_TASK_MODEL = ("task.json", "model/task.json")  # easily mistaken for a biLM
 
 
 def all_formats() -> tuple[Format, ...]:
@@ -43,13 +42,13 @@ def all_formats() -> tuple[Format, ...]:
     from elmore.formats.elmoformanylangs import ELMOFORMANYLANGS
     from elmore.formats.tensorflow import TENSORFLOW
 
-    # The first format that detects its files reads them, so formats with the most specific files come first. A
-    # TensorFlow checkpoint comes before the weights.hdf5 that was made from it, because it also has the softmax.
+    # The first format that detects its files reads them, so formats with more specific files come first. TensorFlow
+    # comes before HDF5, because a folder with both has the softmax only in the TensorFlow checkpoint.
     return (FOLDER, FOLDER_INT8, TENSORFLOW, ELMOFORMANYLANGS, ALLENNLP, HDF5)
 
 
 def read_checkpoint(container: Container) -> Checkpoint:
-    """Read a model of any format; an error names the file, and what is wrong in it."""
+    """Read a model of any format; errors name the file and the fault."""
     with error_context(container.where):
         form = _detect_format(container)
         checkpoint = form.read(container)
@@ -62,11 +61,11 @@ def read_checkpoint(container: Container) -> Checkpoint:
     )
 
 
-def write_checkpoint(checkpoint: Checkpoint, path: Path, *, format: str = "folder") -> None:  # noqa: A002 (a door's name)
-    """Write a model into a folder, whole or not at all; CannotExpress if the format cannot hold it."""
+def write_checkpoint(checkpoint: Checkpoint, path: Path, *, format: str = "folder") -> None:  # noqa: A002 (also the name of the option)
+    """Write a model to a folder, completely or not at all; CannotExpress if the format cannot store it."""
     writers = {form.name: form.write for form in all_formats() if form.write is not None}
     if format not in writers:
-        raise InputError(f"{format!r} is no format that can be written; choose {' or '.join(writers)}")
+        raise InputError(f"the format is {format!r}; it must be {' or '.join(writers)}")
     checkpoint.check()
     writers[format](checkpoint, path)
 
@@ -79,10 +78,12 @@ def _detect_format(container: Container) -> Format:
             return form
     names = container.names()
     if any(name in names for name in _TASK_MODEL):
-        raise FormatError("is a task model, for elmore predict or elmore.tasks.load; here a biLM is needed")
-    known = "; ".join(f"{form.name} ({form.files})" for form in all_formats())
-    found = join_names(names) or "no files at all"
-    raise FormatError(f"no model of a known format. It holds {found}. Known are, with the files they need: {known}")
+        raise FormatError("is a task model, not a biLM; use elmore predict or elmore.tasks.load")
+    formats = "; ".join(f"{form.name} ({form.files})" for form in all_formats())
+    raise FormatError(
+        f"is not a model: it contains {join_names(names) or 'no files'}. "
+        f"The formats, with the required files: {formats}"
+    )
 
 
 def _read_later(softmax: Callable[[], Mapping[str, StoredArray]], where: str) -> Mapping[str, StoredArray]:

@@ -1,6 +1,6 @@
 """A biLM inside a model that AllenNLP trained: its archive, its serialization directory, or a bare state dict.
 
-    config.json     the training configuration; it contains the name of the biLM's options file
+    config.json     the training configuration, with the name of the biLM's options file
     weights.th      the state dict of the whole model (best.th in a serialization directory), the biLM under a prefix
     fta/            in an archive: the options file itself, under its key in config.json
 

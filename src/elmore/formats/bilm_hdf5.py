@@ -1,12 +1,12 @@
-"""options.json and weights.hdf5: how the English models, SeqVec and most others were published.
+"""options.json and weights.hdf5: the format of the English models, SeqVec and most other published models.
 
     options.json      the shape of the model; also elmo_…_options.json and similar names
-    weights.hdf5      its numbers; also model.hdf5 (in the NLPL repository), lm_weights.hdf5, elmo_…_weights.hdf5
-    vocab.txt         a word a line, perhaps gzipped; only models that read words need it
+    weights.hdf5      its arrays; also model.hdf5 (in the NLPL repository), lm_weights.hdf5, elmo_…_weights.hdf5
+    vocab.txt         one word per line, perhaps gzipped; required only by models that read words
     meta.json         in the NLPL repository: the catalogue's entry
     elmore_card.json  written by Elmore only: name, license, tokenizer and other facts; other programs ignore it
 
-What is written has these names, and the layout that AllenNLP and bilm-tf read.
+Elmore writes these names, and the layout that AllenNLP and bilm-tf read.
 """
 
 import warnings
@@ -32,7 +32,7 @@ from elmore.formats.storage.hdf5_arrays import list_arrays
 from elmore.text.vocabulary import Vocabulary
 
 _CARD = "elmore_card.json"
-# The most likely first; the files that match one pattern are not compared with those that match the next.
+# The most likely first. Files that match a later pattern are ignored.
 _OPTIONS = ("options.json", "*options*.json")
 _WEIGHTS = ("weights.hdf5", "model.hdf5", "lm_weights.hdf5", "*_weights.hdf5", "*.hdf5", "*.h5")
 

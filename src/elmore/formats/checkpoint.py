@@ -50,7 +50,9 @@ class Checkpoint:
 
     def _check_vocabulary(self) -> None:
         if self.vocabulary is None:
-            raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
+            raise FormatError(
+                "this model reads words, and its vocabulary is missing; put vocab.txt next to the weights"
+            )
         if len(self.vocabulary) > self.config.vocab_size:
             raise FormatError(
                 f"the vocabulary has {len(self.vocabulary)} words and the word table {self.config.vocab_size} rows"

@@ -1,16 +1,16 @@
-"""Elmore's own folder: a file for each part of a checkpoint, and nothing that could be run.
+"""Elmore's folder: a file for each part of a checkpoint, and nothing that is executed.
 
     config.json            {"format": "elmore", "version": 2, "model": the fields of ModelConfig}
     model.safetensors      the tensors of `elmore.config.tensor_shapes`
     card.json              the fields of ModelCard
-    vocabulary.txt         if there is one: a word a line, exactly as it is
-    characters.json        of a model that reads code points: their rows in its table
-    softmax.safetensors    if there is one: weight and bias, read only when asked for
-    state.safetensors      if there is one: h and c, the warm state that sentences start from
-    mixes.safetensors      if there are any: what a task learnt about the layers
+    vocabulary.txt         optional: one word per line, unchanged
+    characters.json        only for code points: their rows in the table
+    softmax.safetensors    optional: weight and bias, read on request
+    state.safetensors      optional: h and c, the warm start state of sentences
+    mixes.safetensors      optional: the layer mixes that a task learned
 
-The same checkpoint always gives the same bytes. Matrices may be stored as int8 with scales (see `int8`),
-and stay so in a `Checkpoint`.
+The same checkpoint always has the same bytes. Matrices may be stored as int8 with scales (see `arrays`), and remain
+int8 in a `Checkpoint`. Version 1 has former names of fields and is still read.
 """
 
 import math
@@ -35,7 +35,7 @@ _CONFIG, _MODEL, _CARD = "config.json", "model.safetensors", "card.json"
 _VOCABULARY, _CHARACTERS = "vocabulary.txt", "characters.json"
 _SOFTMAX, _STATE, _MIXES = "softmax.safetensors", "state.safetensors", "mixes.safetensors"
 _FILES = (_CONFIG, _MODEL, _CARD, _VOCABULARY, _CHARACTERS, _SOFTMAX, _STATE, _MIXES)
-_VERSIONS = (1, 2)  # the second has other names of fields
+_VERSIONS = (1, 2)
 
 
 def detect(container: Container) -> bool:
@@ -48,24 +48,24 @@ def detect(container: Container) -> bool:
 
 
 def read(container: Container) -> Checkpoint:
-    there = container.names()
+    names = container.names()
     config = _config(container)
     tensors = read_stored_tensors(container, _MODEL)
     with error_context(_MODEL):
-        # Before anybody lists what so many layers would need.
+        # Checked before the tensors of so many layers are listed.
         if config.lstm_layers + (config.characters.num_highways if config.characters else 0) > len(tensors):
-            raise FormatError(f"has {len(tensors)} tensors, too few for the layers that {_CONFIG} tells of")
-    card = read_card(container, _CARD) if _CARD in there else ModelCard()
-    if card.start_state == "warm" and _STATE not in there:
-        raise FormatError(f"{_STATE} is missing, and {_CARD} says that sentences start from it")
+            raise FormatError(f"has {len(tensors)} tensors, too few for the layers in {_CONFIG}")
+    card = read_card(container, _CARD) if _CARD in names else ModelCard()
+    if card.start_state == "warm" and _STATE not in names:
+        raise FormatError(f"{_STATE} is missing, which the start state in {_CARD} requires")
     return Checkpoint(
         config=config,
         tensors=tensors,
         vocabulary=_vocabulary(container),
         character_vocabulary=_characters(container, config.characters) if config.characters else None,
-        start=_state(container, config) if _STATE in there else None,
-        softmax=partial(_softmax, container, config) if _SOFTMAX in there else None,
-        mixes=read_tensors(container, _MIXES) if _MIXES in there else None,
+        start=_state(container, config) if _STATE in names else None,
+        softmax=partial(_softmax, container, config) if _SOFTMAX in names else None,
+        mixes=read_tensors(container, _MIXES) if _MIXES in names else None,
         card=card,
     )
 
@@ -73,7 +73,7 @@ def read(container: Container) -> Checkpoint:
 def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
     narrow_or_wide = quantize if small else dequantize
     if path.is_dir() and any(path.iterdir()) and not detect(open_container(path)):
-        raise InputError(f"{path}: is no folder of Elmore's, and not empty; choose a new or an empty one")
+        raise InputError(f"{path}: is not a model folder of Elmore, and not empty; choose a new or an empty folder")
     with atomic_write_folder(path, replaces=_FILES) as target:
         write_json(
             {"format": "elmore", "version": _VERSIONS[-1], "model": checkpoint.config.to_dict()}, target / _CONFIG
@@ -93,7 +93,7 @@ def write(checkpoint: Checkpoint, path: Path, *, small: bool = False) -> None:
 
 
 FOLDER = Format(name="folder", detect=detect, read=read, write=write, files=f"{_CONFIG} and {_MODEL}")
-# The same, with its matrices in a quarter of the space; read as any other folder.
+# The same with matrices in int8; read as FOLDER.
 FOLDER_INT8 = FOLDER._replace(name="folder-int8", write=partial(write, small=True))
 
 
@@ -104,7 +104,7 @@ def _config(container: Container) -> ModelConfig:
         if unknown := sorted(values.keys() - {"format", "version", "model"}):
             raise FormatError(f"unknown field {join_names(unknown)}")
         if "model" not in values:
-            raise FormatError("the field model, with the shape of the model, is missing")
+            raise FormatError("the field model, with the shape, is missing")
         return read_fields(ModelConfig, values["model"], where="model", error=FormatError)
 
 
@@ -124,11 +124,11 @@ def _vocabulary(container: Container) -> Vocabulary | None:
 def _lines(words: Sequence[str]) -> bytes:
     try:
         if odd := [word for word in words if "\n" in word]:
-            raise CannotExpress(f"{_VOCABULARY} cannot hold the word {odd[0]!r}, which has a line end in it")
+            raise CannotExpress(f"{_VOCABULARY} cannot contain the word {odd[0]!r}, which contains a line break")
         return "".join(f"{word}\n" for word in words).encode("utf-8")
     except UnicodeEncodeError as error:
         raise CannotExpress(
-            f"{_VOCABULARY} cannot hold {error.object[error.start]!r}, which UTF-8 has no bytes for"
+            f"{_VOCABULARY} cannot contain {error.object[error.start]!r}, which UTF-8 cannot encode"
         ) from None
 
 

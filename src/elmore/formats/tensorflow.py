@@ -1,12 +1,12 @@
-"""Checkpoints of bilm-tf, as TensorFlow wrote them while a model was trained; TensorFlow itself is not needed.
+"""Checkpoints that bilm-tf wrote during training, read without TensorFlow.
 
-    checkpoint                       the name of the newest checkpoint, perhaps with a path on another machine
-    model.ckpt-N.index, .data-*      the variables after N updates: the biLM, its softmax, and what the optimiser noted
-    options.json                     the shape of the model, and how it was trained
+    checkpoint                       the name of the newest checkpoint, perhaps with a path of another machine
+    model.ckpt-N.index, .data-*      the variables after N updates: biLM, softmax and optimizer state
+    options.json                     the shape of the model, and training options
     vocab.txt                        the words of the softmax, and of a model that reads words
 
-bilm-tf's own tool for making weights.hdf5 copies the variables of the biLM under other names. The same is done here, so
-that what the two have in common is said once, in `bilm_arrays`.
+The dump tool of bilm-tf copies the variables of the biLM to weights.hdf5 under other names. The variables are renamed
+in the same way here, so `bilm_arrays` converts both formats.
 """
 
 import re
@@ -62,22 +62,22 @@ TENSORFLOW = Format(
 
 
 def _newest_prefix(container: Container) -> str:
-    """What the names of the newest checkpoint's files begin with."""
-    there = [name.removesuffix(".index") for name in container.names() if name.endswith(".index")]
+    """The prefix of the file names of the newest checkpoint."""
+    prefixes = [name.removesuffix(".index") for name in container.names() if name.endswith(".index")]
     if "checkpoint" not in container.names():
-        if not there:
+        if not prefixes:
             raise FormatError("the .index file of the checkpoint is missing")
-        return max(there, key=_step)
+        return max(prefixes, key=_step)
     text = container.read("checkpoint").decode("utf-8", errors="replace")
     line = re.search(r'^model_checkpoint_path: *"(.*)"', text, re.MULTILINE)
     if line is None:
         raise FormatError("checkpoint: the line that begins with model_checkpoint_path is missing")
-    # Only its last part: the rest was true on the machine that trained the model.
+    # Only the file name: the folder is one of the machine that trained the model.
     name = re.split(r"[/\\]", line[1])[-1]
-    if name not in there:
+    if name not in prefixes:
         raise FormatError(
-            f"checkpoint names {name[:80]}, and {name[:80]}.index is not here; there are "
-            f"{join_names(sorted(there)) or 'none'}: mend the line, or remove the file to take the newest"
+            f"checkpoint names {name[:80]}, but {name[:80]}.index is missing; there are "
+            f"{join_names(sorted(prefixes)) or 'none'}: fix the line, or remove the file to use the newest"
         )
     return name
 
@@ -92,15 +92,16 @@ def _open_data(container: Container, prefix: str, shard: int, number: int) -> Bi
 
 
 def _variables(bundle: Bundle) -> dict[str, str]:
-    """The variables of the biLM, by the names that bilm-tf dumps them under."""
+    """The variables of the biLM, by their names in weights.hdf5."""
     variables = {}
     for name in bundle.entries:
-        of_optimiser = name.rpartition("/")[0] in bundle.entries
-        if name.startswith("lm/") and not name.startswith("lm/softmax/") and not of_optimiser:
+        is_optimizer_state = name.rpartition("/")[0] in bundle.entries
+        if name.startswith("lm/") and not name.startswith("lm/softmax/") and not is_optimizer_state:
             variables[_dumped_name(name)] = name
     if not variables:
         raise FormatError(
-            f"no model of bilm-tf is in it: no variable begins with lm/; it holds {join_names(sorted(bundle.entries))}"
+            "contains no model of bilm-tf: no variable begins with lm/; the variables are "
+            f"{join_names(sorted(bundle.entries))}"
         )
     return variables
 
@@ -109,7 +110,7 @@ def _dumped_name(variable: str) -> str:
     name = variable.removeprefix("lm/")
     for ours, theirs in (("/multi_rnn_cell/cell_", "/MultiRNNCell/Cell"), ("/lstm_cell/", "/LSTMCell/")):
         name = name.replace(ours, theirs)
-    if name.startswith("RNN_"):  # of a model with two directions; for one the tool misses the rest
+    if name.startswith("RNN_"):  # with two directions; with one, the tool leaves the rest unchanged
         name = name.replace("/rnn/", "/RNN/")
         for ours, theirs in (("/projection/kernel", "/W_P_0"), ("/kernel", "/W_0"), ("/bias", "/B")):
             if name.endswith(ours):
@@ -118,22 +119,22 @@ def _dumped_name(variable: str) -> str:
 
 
 def _read(bundle: Bundle, variables: Mapping[str, str]) -> dict[str, Floats]:
-    """The values of variables, under the names that they have as keys."""
+    """The values of variables, under the keys of the mapping."""
     stored = bundle.read(variables.values())
     arrays = {}
     for ours, name in variables.items():
         if stored[name].dtype.kind != "f":
-            raise FormatError(f"{name} holds {stored[name].dtype}; float32 is needed")
+            raise FormatError(f"{name} has the type {stored[name].dtype}; float32 is required")
         arrays[ours] = stored[name].astype(np.float32, copy=False)
     return arrays
 
 
 def _softmax(bundle: Bundle, prefix: str) -> Mapping[str, Floats]:
-    # With share_embedding_softmax the words of the input serve the output too.
+    # With share_embedding_softmax, the input table is also the weight of the softmax.
     weight = _SOFTMAX_WEIGHT if _SOFTMAX_WEIGHT in bundle.entries else _WORDS
     with explain_read_errors(prefix), error_context(prefix):
         if weight not in bundle.entries:
-            raise FormatError(f"{_SOFTMAX_BIAS} is there, and {_SOFTMAX_WEIGHT} is missing")
+            raise FormatError(f"{_SOFTMAX_BIAS} is present, but {_SOFTMAX_WEIGHT} is missing")
         arrays = _read(bundle, {"weight": weight, "bias": _SOFTMAX_BIAS})
         if arrays["weight"].shape[:1] != arrays["bias"].shape:
             raise FormatError(

@@ -1,7 +1,7 @@
-"""Token-embedding files: the vectors that a character encoder gives to the words of a vocabulary, computed once.
+"""Token-embedding files: the vectors of the words of a vocabulary, computed once by a character encoder.
 
-An HDF5 file with one array `embedding` of (words, P), a row for each line of the vocabulary file it was made from. With
-it a model of characters becomes one that reads words, and runs without its encoder.
+A file is HDF5 with one array `embedding` of (words, P), a row for each line of the vocabulary. It replaces the encoder
+of a model, which then reads words instead of characters.
 """
 
 from dataclasses import replace
@@ -26,10 +26,10 @@ def read_token_embeddings(path: Path) -> Floats:
     with explain_read_errors(str(path)), path.open("rb") as file, error_context(path):
         arrays = list_arrays(file)
         if _NAME not in arrays:
-            raise FormatError(f"holds no array {_NAME}, as a token-embedding file does")
+            raise FormatError(f"contains no array {_NAME}, which a token-embedding file has")
         vectors = np.array(arrays[_NAME].read())
         if vectors.ndim != 2:
-            raise FormatError(f"{_NAME} has shape {vectors.shape}; a row for each word is needed")
+            raise FormatError(f"{_NAME} has shape {vectors.shape}; a row for each word is required")
         check_finite(_NAME, vectors)
         return vectors
 
@@ -43,14 +43,14 @@ def write_token_embeddings(vectors: Floats, path: Path) -> None:
 
 
 def with_token_embeddings(checkpoint: Checkpoint, embeddings: Floats, vocabulary: Vocabulary) -> Checkpoint:
-    """The model with a table of token vectors in the place of its encoder: it reads the words of this vocabulary."""
+    """The model with a table of token vectors instead of its encoder; it reads the words of this vocabulary."""
     config = checkpoint.config
     rows, size = embeddings.shape
     if size != config.vector_dim:
         raise FormatError(f"the token embeddings have size {size}; this model needs {config.vector_dim}")
     if rows != len(vocabulary):
         raise FormatError(
-            f"there are {rows} token embeddings for {len(vocabulary)} words; give the vocabulary they were made from"
+            f"there are {rows} token embeddings for {len(vocabulary)} words; give the vocabulary of the file"
         )
     check_boundaries(vocabulary, config)
     config = replace(config, characters=None, vocab_size=rows, word_embedding_dim=size, token_projection=False)

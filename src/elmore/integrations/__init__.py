@@ -1,1 +1,1 @@
-"""Elmore in other tools: a folder for each, and each needs an extra of its own."""
+"""Integrations with other tools: a folder and an extra for each."""

@@ -107,7 +107,9 @@ class WordIndexer:
         self.alphabet = _alphabet(config, character_vocabulary)
         self.vocabulary = vocabulary
         if config.word_embedding_dim and vocabulary is None:
-            raise FormatError("this model reads words, and its vocabulary is missing; put vocab.txt beside its weights")
+            raise FormatError(
+                "this model reads words, and its vocabulary is missing; put vocab.txt next to the weights"
+            )
 
     def index(self, words: Sequence[str], *, trimmed: bool = True) -> WordIds:
         """The ids of the words, one row each. Rows are as wide as the longest word needs, unless `trimmed` is false."""

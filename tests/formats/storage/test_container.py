@@ -236,7 +236,7 @@ def test_an_encrypted_member_is_refused_with_the_remedy(tmp_path: Path) -> None:
 def test_a_zip_archive_packed_by_lzma_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("weights.hdf5", b"12345678")
-    with pytest.raises(FormatError, match=r"weights\.hdf5: packed by another method than deflate"):
+    with pytest.raises(FormatError, match=r"weights\.hdf5: compressed by another method than deflate"):
         open_container(tmp_path / "model.zip").read("weights.hdf5")
 
 
@@ -244,7 +244,7 @@ def test_a_zip_archive_packed_by_lzma_is_refused(tmp_path: Path) -> None:
 def test_an_archive_that_would_unpack_to_something_absurd_is_refused(tmp_path: Path, pack: Pack) -> None:
     bomb = pack(tmp_path, {"weights.hdf5": bytes(90 << 20), "options.json": b"{}"})
     assert bomb.stat().st_size < 1 << 18
-    with pytest.raises(FormatError, match=r"model\.\S+: would unpack to more than 200 times its size"):
+    with pytest.raises(FormatError, match=r"model\.\S+: would expand to more than 200 times its size"):
         open_container(bomb)
 
 

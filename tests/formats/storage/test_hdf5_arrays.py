@@ -118,7 +118,11 @@ def test_an_array_that_nobody_reads_may_be_of_any_kind() -> None:
 
     arrays = list_arrays(written(fill))
     assert np.array_equal(arrays["weights"].read(), numbers(3))
-    for name, message in (("notes", "holds no floating"), ("numbers", "holds no floating"), ("empty", "no values")):
+    for name, message in (
+        ("notes", "contains no floating"),
+        ("numbers", "contains no floating"),
+        ("empty", "without values"),
+    ):
         with pytest.raises(FormatError, match=f"^{name}: .*{message}"):
             arrays[name].read()
 
@@ -163,8 +167,8 @@ REFUSED = {
     "a link to another file": (external_link, "the group / is written in a newer layout of HDF5"),
     "values of another file": (virtual, "a: its values are stored in an unusual way"),
     "values in a file that is no HDF5": (outside, "a: "),
-    "a circle of groups": (circle, "the file is damaged: its groups lead too deep"),
-    "a kind with a name": (shared_kind, "its header is incomplete, or shares a part with others"),
+    "a circle of groups": (circle, "the file is damaged: its groups are nested too deeply"),
+    "a kind with a name": (shared_kind, "its header is incomplete, or shares parts with other headers"),
     "values never written": (
         lambda content: content.create_dataset("a", (4,), "f4"),
         "a: its values were never written",
@@ -175,20 +179,23 @@ REFUSED = {
     ),
     "a packing that is not gzip": (
         lambda content: content.create_dataset("a", data=numbers(64), compression="lzf"),
-        "a: its values are packed by the filter lzf; write the file anew, with h5py's defaults, or gzip",
+        "a: its values are compressed by the filter lzf; write the file again, with h5py's defaults, or gzip",
     ),
     "checksums": (
         lambda content: content.create_dataset("a", data=numbers(64), chunks=True, fletcher32=True),
-        "a: its values are packed by the filter fletcher32",
+        "a: its values are compressed by the filter fletcher32",
     ),
-    "whole numbers": (lambda content: content.create_dataset("a", data=[1, 2]), "a: holds no floating-point numbers"),
+    "whole numbers": (
+        lambda content: content.create_dataset("a", data=[1, 2]),
+        "a: contains no floating-point numbers",
+    ),
     "pairs": (
         lambda content: content.create_dataset("a", data=np.zeros(2, [("x", "f4"), ("y", "f4")])),
-        "a: holds no floating-point numbers",
+        "a: contains no floating-point numbers",
     ),
     "references": (
         lambda content: content.create_dataset("a", data=[content.ref], dtype=h5py.ref_dtype),
-        "a: holds no floating-point numbers",
+        "a: contains no floating-point numbers",
     ),
 }
 
@@ -204,7 +211,7 @@ def test_what_weights_are_never_stored_in_is_refused(what: str) -> None:
 @pytest.mark.parametrize("how", [{"libver": "latest"}, {"track_order": True}, {"userblock_size": 512}], ids=str)
 def test_other_layouts_of_hdf5_are_refused_with_the_remedy(how: dict[str, Any]) -> None:
     with pytest.raises(
-        FormatError, match=r"newer layout of HDF5 than h5py's default; write the file anew|not an HDF5 file"
+        FormatError, match=r"newer layout of HDF5 than h5py's default; write the file again|not an HDF5 file"
     ):
         list_arrays(written(lambda content: content.create_dataset("a", data=numbers(2)), **how))
 
@@ -264,6 +271,8 @@ def test_a_structure_that_never_ends_is_given_up_soon() -> None:
                 content[f"{number}/{inner}"] = content["/"]
 
     file = CountedFile(written(fill).getvalue())
-    with pytest.raises(FormatError, match=r"the file is damaged: its (groups lead too deep|structure is larger)"):
+    with pytest.raises(
+        FormatError, match=r"the file is damaged: its (groups are nested too deeply|structure is larger)"
+    ):
         list_arrays(file)
     assert file.reads < 2000

@@ -104,10 +104,10 @@ def test_a_data_file_that_is_cut_short_is_an_error_before_memory_is_taken() -> N
     ("values", "changes", "reason"),
     [
         (as_array([1]), {"more": field(7, b"")}, "stored in slices"),
-        (as_array([1]), {"more": field(1, 7)}, "TensorFlow's kind 7"),
-        (as_array([1]), {"more": field(5, 3)}, r"3 bytes cannot hold shape \(1,\)"),
+        (as_array([1]), {"more": field(1, 7)}, "TensorFlow's type 7"),
+        (as_array([1]), {"more": field(5, 3)}, r"3 bytes do not fit shape \(1,\)"),
         (as_array([1]), {"offset": 2**62}, "the data file at 4"),
-        (as_array(np.ones([1] * 9)), {}, "4 bytes cannot hold shape"),
+        (as_array(np.ones([1] * 9)), {}, "4 bytes do not fit shape"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(values: NDArray[Any], changes: dict[str, Any], reason: str) -> None:
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_refused_by_name(values: NDArray[Any], changes: d
         (table([HEADER], compression=1), "compressed .snappy."),
         (table([(b"", field(1, 1) + field(2, 1))]), "big-endian"),
         (table([(b"w", b"")]), "no header"),
-        (table([HEADER, (b"w", field(3, 1))]), "w: data file 1 of 1 is named"),
+        (table([HEADER, (b"w", field(3, 1))]), "w: it is in data file 1 of 1"),
         (table([HEADER, (b"\xff", b"")]), "not UTF-8"),
         (table([HEADER, (b"w", field(2, 5))]), "w: field 2 of a message is not a message"),
         (table([HEADER, (b"w", b"\x08" + b"\xff" * 11)]), "w: a number of the index does not end"),

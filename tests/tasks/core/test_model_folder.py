@@ -111,7 +111,7 @@ def test_no_name_means_both_a_task_model_and_a_bilm():
 
 def test_a_task_model_is_no_bilm_and_that_is_said(run):
     for path in (run, run / "model"):
-        with pytest.raises(FormatError, match=r": is a task model, for elmore predict .*; here a biLM is needed$"):
+        with pytest.raises(FormatError, match=r": is a task model, not a biLM; use elmore predict or elmore"):
             load_bilm(path)
 
 

@@ -1,1 +1,1 @@
-"""How the bytes of model files are stored: archives, HDF5, safetensors, torch and TensorFlow files, JSON, checksums."""
+"""Readers of the files that contain models: folders, archives, HDF5, safetensors, torch and TensorFlow files."""

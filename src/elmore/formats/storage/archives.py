@@ -1,7 +1,7 @@
-"""Zip and tar archives as containers: read in place, with a bound on what they may unpack to.
+"""Zip and tar archives as containers: read in place, with a limit on their unpacked size.
 
-A folder that holds all files of an archive counts as the archive itself, so that names do not depend on how it was
-packed. Archives inside archives are not opened.
+If one folder contains all files of an archive, names are relative to this folder. Archives inside archives are not
+opened.
 """
 
 import bz2
@@ -21,10 +21,10 @@ from typing import BinaryIO, NamedTuple, TypeVar, cast
 from elmore.errors import ElmoreError, FormatError, error_context
 from elmore.formats.storage.container import explain_read_errors, lookup
 
-# Weights hardly shrink when packed, so that far less than this is seen in honest archives.
+# Weights hardly shrink when they are compressed, so real archives expand far less.
 _MAX_EXPANSION = 200  # times the size of the archive
 _EXPANSION_ALLOWANCE = 64 << 20
-_BOMB = f"would unpack to more than {_MAX_EXPANSION} times its size; that is no model"
+_BOMB = f"would expand to more than {_MAX_EXPANSION} times its size, which no model does"
 
 _MAX_CACHED_FILE, _MAX_CACHED_BYTES = 1 << 20, 32 << 20  # of the files of a tar archive
 
@@ -48,9 +48,9 @@ class ZipContainer:
 
     def read(self, name: str) -> bytes:
         member = lookup(self.members, name)
-        # Python's zipfile unpacks the other methods without a bound, and nobody publishes models packed by them.
+        # Python's zipfile unpacks other methods without a limit. Published models do not use them.
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise FormatError(f"{name}: packed by another method than deflate; unpack the archive first")
+            raise FormatError(f"{name}: compressed by another method than deflate; unpack the archive first")
         if member.flag_bits & 1:
             raise FormatError(f"{name}: encrypted; unpack the archive with its password first")
         with explain_unpacking_errors(name), zipfile.ZipFile(self.archive) as archive:
@@ -87,7 +87,7 @@ class TarContainer:
                 stream.seek(start)
                 content = stream.read(size)
         if len(content) != size:
-            raise FormatError(f"{name}: cut short after {len(content)} of {size} bytes; fetch the archive again")
+            raise FormatError(f"{name}: cut short after {len(content)} of {size} bytes; download the archive again")
         return content
 
     def open(self, name: str) -> BinaryIO:
@@ -99,13 +99,13 @@ class TarContainer:
 
 
 def open_archive(path: Path) -> ZipContainer | TarContainer | None:
-    """The archive at a path, known by its first bytes; None if it is none."""
+    """The archive at a path, detected by its first bytes; None for other files."""
     with explain_unpacking_errors(str(path)):
         with path.open("rb") as file:
             head = file.read(4)
         if head in (b"PK\3\4", b"PK\5\6"):
             archive = ZipContainer(path)
-            # torch.save writes zip archives too; such a file is one thing, and for torch to read.
+            # torch.save writes zip archives too, which torch_files reads as one file.
             return None if {"data.pkl", "version"} <= set(archive.names()) else archive
         with _opened(path) as stream:
             is_tar = stream.read(262).endswith(b"ustar")
@@ -124,7 +124,7 @@ def explain_unpacking_errors(name: str) -> Iterator[None]:
         raise FormatError(f"{name}: damaged ({str(error)[:100] or type(error).__name__}); fetch it again") from None
 
 
-# What zipfile, tarfile and the unpackers were seen to raise on damaged archives.
+# Exceptions of zipfile, tarfile and the decompressors in tests with damaged archives.
 _DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -149,9 +149,9 @@ class _Member(NamedTuple):
 
 
 class _BoundedStream:
-    """A stream that is read forwards, and not beyond its bound.
+    """A stream that is read forwards, up to a limit.
 
-    tarfile asks for whatever an archive says, and can be led in a circle by one with sizes below zero.
+    tarfile reads the sizes in an archive unchecked, and negative sizes could make it read in a circle.
     """
 
     def __init__(self, stream: BinaryIO, bound: int) -> None:
@@ -170,7 +170,7 @@ class _BoundedStream:
 
     def _check(self, position: int) -> None:
         if position < self.stream.tell():
-            raise FormatError("damaged: it leads back into itself")
+            raise FormatError("damaged: a member begins before the end of the previous one")
         if position > self.bound:
             raise FormatError(_BOMB)
 
@@ -204,14 +204,14 @@ _UNPACKERS: dict[bytes, Callable[[Path], object]] = {
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The file's content, decompressed if its first bytes say that it is compressed."""
+    """Open a file, with decompression if its first bytes are those of a compressed file."""
     with path.open("rb") as file:
         unpack = _UNPACKERS.get(file.read(2))
     return cast(BinaryIO, unpack(path)) if unpack else path.open("rb")
 
 
 def _strip_common_folder(files: Mapping[str, T]) -> dict[str, T]:
-    """Files by their names below the folder that holds them all; what macOS adds to archives is left out."""
+    """Files by their names below their common folder, without the files that macOS adds to archives."""
     tidy = {posixpath.normpath(name.replace("\\", "/")): file for name, file in files.items()}
     real = [name for name in tidy if not name.startswith("__MACOSX/") and posixpath.basename(name)[:2] != "._"]
     folders = [posixpath.dirname("/" + name.lstrip("/")) for name in real]

@@ -1,8 +1,8 @@
-"""CRC-32C (Castagnoli), the checksum in TensorFlow's files, at the speed of NumPy.
+"""CRC-32C (Castagnoli), the checksum in TensorFlow's files, computed with NumPy.
 
-Without its customary start value this checksum is linear: leading zeros do not change it, and that of a whole follows
-from those of its parts. So the data is cut into many short lanes that are stepped through side by side, two bytes at a
-time, and the lanes are then folded together pair by pair.
+Without its start value the checksum is linear: leading zeros do not change it, and the checksum of the data follows
+from the checksums of its parts. The data is split into many short lanes, which are processed in parallel, two bytes in
+each step. Then the lanes are combined in pairs.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ Words = NDArray[np.uint32]
 
 _POLYNOMIAL = np.uint32(0x82F63B78)  # bits reversed: the lowest bit comes first
 _ONE, _SIXTEEN = np.uint32(1), np.uint32(16)
-_CHUNK = 8 << 20  # bytes; enough lanes to hide what a call of NumPy costs, few enough to copy
+_CHUNK = 8 << 20  # bytes; enough lanes to make the cost of NumPy calls negligible, and little to copy
 
 
 def crc32c(data: bytes | memoryview) -> int:
@@ -32,7 +32,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def unmask(masked: int) -> int:
-    """Undo the rotation and the shift under which TensorFlow stores a checksum."""
+    """The checksum of a masked one: TensorFlow stores checksums rotated, with an added constant."""
     turned = (masked - 0xA282EAD8) & 0xFFFFFFFF
     return ((turned >> 17) | (turned << 15)) & 0xFFFFFFFF
 
@@ -65,7 +65,7 @@ def _after_zeros(state: int, length: int) -> int:
 
 
 def _apply(matrix: Words, states: Words) -> Words:
-    """Multiply by a matrix over two elements, of which row b says what becomes of bit b."""
+    """Multiply by a matrix over GF(2); row b is the result for bit b."""
     result = np.zeros_like(states)
     for row in matrix:
         result ^= row * (states & _ONE)
@@ -75,7 +75,7 @@ def _apply(matrix: Words, states: Words) -> Words:
 
 @cache
 def _zeros(length: int) -> Words:
-    """The matrix of that many zero bytes, a power of two."""
+    """The matrix that appends this number of zero bytes, a power of two."""
     if length == 1:
         return _step(_ONE << np.arange(32, dtype=np.uint32), bits=8)
     half = _zeros(length // 2)

@@ -1,10 +1,10 @@
-"""Read the arrays of an HDF5 file that may come from anybody.
+"""Read the arrays of an HDF5 file that may be hostile.
 
-Not through the HDF5 library. Of 150,000 damaged weight files it crashed the process on two and did not come back from
-four within ten seconds, and it opens other files of this machine where a file tells it to. Weight files are written in
-a small part of HDF5, which is read here; the rest is refused by name. That part is h5py's default layout (superblock 0,
-groups with symbol tables, which `hdf5_structure` walks through) and arrays of floats, in one piece or in chunks, plain
-or compressed by gzip.
+The HDF5 library is not used: of 150,000 damaged weight files, two crashed the process and four took more than ten
+seconds, and a file can make it open other files of this machine. Weight files need only a small part of HDF5, which is
+read here; other parts are rejected with an error that names them. The part is h5py's default layout (superblock 0,
+groups with symbol tables; see `hdf5_structure`) and arrays of floats, contiguous or in chunks, plain or compressed by
+gzip.
 
 No array takes more memory than the file can fill.
 """
@@ -32,15 +32,15 @@ from elmore.formats.storage.hdf5_structure import (
 Shape = tuple[int, ...]
 Floats = NDArray[np.floating[Any]]
 
-_UNDEFINED = 2**64 - 1  # the address of what is not there
+_UNDEFINED = 2**64 - 1  # the address of missing data
 _HIGHEST_RANK = 8
-_MAX_DEFLATE_RATIO = 1032  # bytes that gzip can make of one
+_MAX_DEFLATE_RATIO = 1032  # bytes from one byte of gzip, at most
 _GZIP, _SHUFFLE = 1, 2
-_REWRITE = "write the file anew, with h5py's defaults"
+_REWRITE = "write the file again, with h5py's defaults"
 
 
 class Hdf5Array:
-    """An array in a file; its values are read when asked for."""
+    """An array in a file; `read` reads its values."""
 
     def __init__(self, name: str, reader: BoundedReader, header: Header) -> None:
         self.name = name
@@ -53,13 +53,13 @@ class Hdf5Array:
             return _shape(self._message(DATASPACE))
 
     def read(self) -> NDArray[np.float32]:
-        """The values as float32, whatever kind of float is stored; perhaps read-only."""
+        """The values of any kind of float as float32; the array may be read-only."""
         shape = self.shape
         with error_context(self.name):
             if not math.prod(shape):
-                raise FormatError(f"has shape {shape}, and so no values")
+                raise FormatError(f"has shape {shape}, without values")
             values = self._values(shape, _dtype_of(self._message(DATATYPE)))
-        # What is too large for float32 becomes infinite, and is for the caller to refuse.
+        # Values that are too large for float32 become infinite; the caller rejects them.
         with np.errstate(over="ignore"):
             return values.astype(np.float32, copy=False)
 
@@ -76,7 +76,7 @@ class Hdf5Array:
 
     def _message(self, kind: int) -> bytes:
         if kind not in self._header:
-            raise FormatError(f"its header is incomplete, or shares a part with others; {_REWRITE}")
+            raise FormatError(f"its header is incomplete, or shares parts with other headers; {_REWRITE}")
         return self._header[kind]
 
 
@@ -109,12 +109,12 @@ _FLOATS = {
 
 def _dtype_of(datatype: bytes) -> np.dtype[Any]:
     if unpack("B", datatype)[0] & 0xF != 1:
-        raise FormatError("holds no floating-point numbers, and weights are such; is this another file?")
+        raise FormatError("contains no floating-point numbers; is this another file?")
     bits, sign, *properties = unpack("xBBxIHHBBBBI", datatype)
     name = _FLOATS.get((sign, *properties))
-    # All but the lowest bit, which tells the order of bytes, are the same in every IEEE float.
+    # Only the lowest bit, the byte order, differs between IEEE floats.
     if name is None or bits & ~1 != 0x20:
-        raise FormatError(f"holds floating-point numbers of an unusual kind; {_REWRITE}")
+        raise FormatError(f"contains floating-point numbers of an unusual kind; {_REWRITE}")
     return np.dtype(f"{'>' if bits & 1 else '<'}{name}")
 
 
@@ -134,7 +134,7 @@ def _read_contiguous(reader: BoundedReader, layout: bytes, shape: Shape, dtype: 
 
 def _check_size(size: int, shape: Shape, dtype: np.dtype[Any]) -> None:
     if size != math.prod(shape) * dtype.itemsize:
-        raise FormatError(f"{size} bytes are stored, which do not make the shape {shape}; the file is damaged")
+        raise FormatError(f"{size} bytes are stored, which do not fit the shape {shape}; the file is damaged")
 
 
 class _Chunk(NamedTuple):
@@ -149,7 +149,7 @@ def _read_chunked(
 ) -> Floats:
     dimensions, root, *chunk_shape, itemsize = unpack(f"BQ{len(shape)}II", layout, 2)
     if dimensions != len(shape) + 1 or itemsize != dtype.itemsize or not all(chunk_shape):
-        raise FormatError("its chunks are of another kind than itself; the file is damaged")
+        raise FormatError("its chunks have another type or rank than the array; the file is damaged")
     if root == _UNDEFINED:
         raise FormatError("its values were never written")
     chunks = _chunks(reader, root, tuple(chunk_shape), shape)
@@ -162,20 +162,20 @@ def _read_chunked(
         content = _unfiltered(reader.read_data(chunk.address, chunk.size), filters, chunk.filter_mask, size, itemsize)
         if len(content) != size:
             raise FormatError(f"the chunk at {chunk.offset} has {len(content)} bytes of {size}; the file is damaged")
-        place = tuple(slice(at, at + step) for at, step in zip(chunk.offset, chunk_shape, strict=True))
+        region = tuple(slice(at, at + step) for at, step in zip(chunk.offset, chunk_shape, strict=True))
         # A chunk at the edge reaches beyond the array.
-        inside = tuple(slice(length) for length in values[place].shape)
-        values[place] = np.frombuffer(content, dtype).reshape(chunk_shape)[inside]
+        inside = tuple(slice(length) for length in values[region].shape)
+        values[region] = np.frombuffer(content, dtype).reshape(chunk_shape)[inside]
     return values
 
 
 def _chunks(reader: BoundedReader, root: int, chunk_shape: Shape, shape: Shape) -> list[_Chunk]:
-    """All chunks of an array: one for each of its places."""
+    """All chunks of an array: one for each position of the grid."""
     chunks: dict[Shape, _Chunk] = {}
     for leaf in btree_leaves(reader, root, kind=1, key=8 + 8 * len(chunk_shape) + 8):
         size, filter_mask, *offset, _, address = unpack(f"II{len(chunk_shape)}QQQ", leaf)
         if any(at % step or at >= length for at, step, length in zip(offset, chunk_shape, shape, strict=True)):
-            raise FormatError(f"a chunk lies at {offset}, which is none of its places; the file is damaged")
+            raise FormatError(f"a chunk has the position {offset}, which is not on the grid; the file is damaged")
         chunks[tuple(offset)] = _Chunk(tuple(offset), address, size, filter_mask)
     if len(chunks) != math.prod(-(-length // step) for length, step in zip(shape, chunk_shape, strict=True)):
         raise FormatError("some of its values were never written")
@@ -187,13 +187,13 @@ def _filters(message: bytes | None) -> list[int]:
         return []
     version, count = unpack("BB", message)
     if version != 1:
-        raise FormatError(f"its values are packed in an unusual way; {_REWRITE}")
+        raise FormatError(f"its values are compressed in an unusual way; {_REWRITE}")
     filters, start = [], 8
     for _ in range(count):
         number, name, _, parameters = unpack("HHHH", message, start)
         if number not in (_GZIP, _SHUFFLE):
             raise FormatError(
-                f"its values are packed by the filter {_FILTERS.get(number, number)}; {_REWRITE}, or gzip"
+                f"its values are compressed by the filter {_FILTERS.get(number, number)}; {_REWRITE}, or gzip"
             )
         filters.append(number)
         start += 8 + name + 4 * (parameters + parameters % 2)
@@ -204,7 +204,7 @@ _FILTERS = {3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf
 
 
 def _unfiltered(content: bytes, filters: list[int], filter_mask: int, size: int, itemsize: int) -> bytes:
-    """A chunk's content as it was before the filters, which were applied in their order."""
+    """The content of a chunk, with the filters undone in reverse order."""
     for number, name in reversed(list(enumerate(filters))):
         if filter_mask >> number & 1:
             continue

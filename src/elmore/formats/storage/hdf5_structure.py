@@ -1,12 +1,12 @@
-"""The skeleton of an HDF5 file: which arrays it has, and what their headers say.
+"""The structure of an HDF5 file: its arrays and their headers.
 
     superblock -> header of the root group -> its symbol table -> headers of groups and arrays -> …
 
-A group's symbol table is a tree whose leaves list names and the addresses of headers; a header is a list of messages.
+The symbol table of a group is a tree; its leaves list names and addresses of headers. A header is a list of messages.
 Numbers are little-endian, addresses count bytes from the start of the file.
 
-The file may come from anybody. Every read is checked against the file's size and taken out of a budget, so that trees
-that lead back to themselves, and tables larger than any model has, end in an error and not in a wait.
+The file may be hostile. Every read must lie inside the file and is deducted from a budget. So circular trees, and
+tables larger than those of any model, are errors after a short time.
 """
 
 import struct
@@ -20,10 +20,10 @@ DATASPACE, DATATYPE, LAYOUT, FILTERS = 1, 3, 8, 11
 _LINK_INFO, _LINK, _CONTINUATION, _SYMBOL_TABLE = 2, 6, 16, 17
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
-_ROOT = 56  # where a superblock of version 0 has the table entry of the root group
-_BUDGET = 1 << 24  # bytes of structure; a published model has some thousands
-_READ_COST = 64  # of any read, however short
-_LONGEST_NAME = 255  # with those of all groups around it
+_ROOT = 56  # position of the root group's table entry in a superblock of version 0
+_BUDGET = 1 << 24  # bytes of structure; a published model has a few thousand
+_READ_COST = 64  # added for each read
+_LONGEST_NAME = 255  # including the names of its groups
 _ENTRY = 40  # bytes of a symbol table's entry
 _SHARED = 2  # flag: the message holds the address of another message
 
@@ -31,7 +31,7 @@ Header = dict[int, bytes]  # the first message of each kind
 
 
 class BoundedReader:
-    """Reads pieces of a file, as many as an honest one needs."""
+    """Reads pieces of a file, up to the budget."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -49,8 +49,8 @@ class BoundedReader:
         """A piece of an array."""
         if address + size > self.size:
             raise FormatError(
-                f"the file is damaged or cut short: something should lie at bytes {address} to {address + size}, "
-                f"and the file has {self.size}"
+                f"the file is damaged or cut short: it refers to bytes {address} to {address + size}, "
+                f"but has {self.size}"
             )
         self.file.seek(address)
         content = self.file.read(size)
@@ -60,11 +60,11 @@ class BoundedReader:
 
 
 def unpack(layout: str, content: bytes, start: int = 0) -> tuple[Any, ...]:
-    """Little-endian numbers out of some bytes."""
+    """Unpack little-endian numbers."""
     try:
         return struct.unpack_from(f"<{layout}", content, start)
     except struct.error:
-        raise FormatError("the file is damaged: a message is shorter than what it should hold") from None
+        raise FormatError("the file is damaged: a message is too short") from None
 
 
 def object_headers(reader: BoundedReader) -> Iterator[tuple[str, Header]]:
@@ -74,7 +74,7 @@ def object_headers(reader: BoundedReader) -> Iterator[tuple[str, Header]]:
         name, address = waiting.pop()
         header = _header(reader, address)
         if len(name) > _LONGEST_NAME:
-            raise FormatError("the file is damaged: its groups lead too deep, or their names are too long")
+            raise FormatError("the file is damaged: its groups are nested too deeply, or their names are too long")
         if _SYMBOL_TABLE in header:
             children = list(_symbols(reader, header[_SYMBOL_TABLE]))
             waiting += [(f"{name}/{child}".lstrip("/"), place) for child, place in reversed(children)]
@@ -100,7 +100,7 @@ def btree_leaves(
             yield from btree_leaves(reader, *unpack("Q", entry[key:]), kind=kind, key=key, level=its_level - 1)
 
 
-_NEWER = "written in a newer layout of HDF5 than h5py's default; write the file anew without libver= or track_order="
+_NEWER = "written in a newer layout of HDF5 than h5py's default; write the file again without libver= or track_order="
 
 
 def _root(reader: BoundedReader) -> int:
@@ -108,13 +108,13 @@ def _root(reader: BoundedReader) -> int:
         raise FormatError(f"not an HDF5 file, or cut short: it has only {reader.size} bytes")
     start = reader.read(0, _ROOT + _ENTRY)
     if not start.startswith(_MAGIC):
-        raise FormatError("not an HDF5 file; if it is the page of a failed download, fetch it again")
+        raise FormatError("not an HDF5 file; if a download failed, try it again")
     version, address_size, length_size = start[8], start[13], start[14]
     if version != 0 or (address_size, length_size) != (8, 8):
         raise FormatError(f"the file is {_NEWER}")
     base, _, end = unpack("QQQ", start, 24)
     if base != 0:
-        raise FormatError("the file does not begin with its own start; it is damaged")
+        raise FormatError("the base address is not 0; the file is damaged")
     if end > reader.size:
         raise FormatError(f"the file is cut short: it has {reader.size} bytes of {end}; fetch it again")
     return int(unpack("Q", start, _ROOT + 8)[0])
@@ -124,10 +124,10 @@ def _header(reader: BoundedReader, address: int) -> Header:
     version, count, first = unpack("BxH4xI4x", reader.read(address, 16))
     if version != 1:
         newer = reader.read(address, 4) == b"OHDR"
-        raise FormatError(f"the file is {_NEWER}" if newer else "the file is damaged: a header is none")
+        raise FormatError(f"the file is {_NEWER}" if newer else "the file is damaged: a header has an unknown version")
     blocks = [(address + 16, first)]
     header: Header = {}
-    for start, length in blocks:  # grows while it is walked
+    for start, length in blocks:  # grows during the loop
         block = reader.read(start, length)
         position = 0
         while count and position + 8 <= length:
@@ -145,7 +145,7 @@ def _header(reader: BoundedReader, address: int) -> Header:
 
 
 def _symbols(reader: BoundedReader, message: bytes) -> Iterator[tuple[str, int]]:
-    """What a group holds: names, and where their headers are."""
+    """The names in a group and the addresses of their headers."""
     root, heap = unpack("QQ", message)
     magic, size, start = unpack("4s4xQ8xQ", reader.read(heap, 32))
     if magic != b"HEAP":
@@ -160,7 +160,7 @@ def _symbols(reader: BoundedReader, message: bytes) -> Iterator[tuple[str, int]]
         for offset, address, cached in struct.iter_unpack("<QQI20x", entries):
             name = _name(names, offset)
             if cached == 2:
-                raise FormatError(f"{name} is a link to another name; write the file anew with the array itself")
+                raise FormatError(f"{name} is a link to another name; write the file again with the array itself")
             yield name, address
 
 
@@ -171,5 +171,5 @@ def _name(names: bytes, offset: int) -> str:
     except UnicodeDecodeError:
         name = ""
     if end == -1 or not name or "/" in name:
-        raise FormatError("the file is damaged: a name is none")
+        raise FormatError("the file is damaged: a name is empty or invalid")
     return name

@@ -49,17 +49,17 @@ def read_stored_tensors(
 def write_tensors(tensors: Mapping[str, StoredArray | Array], path: Path) -> None:
     """Write named arrays; the arrays may share memory and need not be contiguous."""
     path.touch()
-    usual = path.stat().st_mode
+    mode = path.stat().st_mode
     arrays = {name: np.asarray(array, order="C") for name, array in pack(tensors).items()}
     try:
         save_file(arrays, path)
     except SafetensorError as error:
-        # The library puts the system's error, such as that of a full disk, into the text of a SafetensorError.
+        # The text of a SafetensorError contains the system's error, such as that of a full disk.
         if found := re.search(r"(?:os error|code:) (\d+)", str(error)):
             raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from error
         raise
-    # The library makes files that only their owner may read; a model is to be shared.
-    path.chmod(usual)
+    # The library creates files that only their owner can read.
+    path.chmod(mode)
 
 
 def pack(tensors: Mapping[str, StoredArray | Array]) -> dict[str, Array]:
@@ -85,9 +85,9 @@ def unpack(packed: Mapping[str, Array]) -> dict[str, StoredArray]:
     for name, array in packed.items():
         if name in narrow:
             scale = packed.get(name + SCALE)
-            # Compared before they are multiplied: a scale of another shape could blow a small file up to any size.
+            # Checked before the multiplication, which for other shapes could need any amount of memory.
             if scale is None or not _fits(scale, array):
-                raise FormatError(f"{name} holds int8 numbers, and {name}{SCALE} is missing or does not fit")
+                raise FormatError(f"{name} has the type int8, but {name}{SCALE} is missing or has a wrong shape")
             result[name] = Int8Array(array, scale)
         elif name.removesuffix(SCALE) not in narrow:
             result[name] = array
@@ -111,7 +111,7 @@ def _load(container: Container, name: str, types: Collection[str], *, required: 
             _check_type(key, stored_type, types, required)
         return {key: _read_array(path, key) for key in names}
     except SafetensorError as error:
-        raise FormatError(f"damaged, or no safetensors file ({error}); fetch it again") from None
+        raise FormatError(f"damaged, or not a safetensors file ({error}); download it again") from None
 
 
 def _array(key: str, part: Mapping[str, Any], types: Collection[str], required: str) -> Array:
@@ -123,12 +123,12 @@ def _check_type(key: str, stored_type: str, types: Collection[str], required: st
     dtype = _DTYPES.get(stored_type)
     if dtype is None or dtype.name not in types:
         found = _NAMES.get(stored_type, stored_type) if dtype is None else dtype.name
-        raise FormatError(f"{key} holds {found}; {required} is needed")
+        raise FormatError(f"{key} has the type {found}; {required} is required")
     return dtype
 
 
 def _read_array(path: Path, key: str) -> Array:
     # Opened for each array: pages that were read count as memory of the process until the file is closed.
     with safe_open(path, framework="np") as file:
-        array: Array = file.get_tensor(key)  # a copy, so that it stays the same when the file changes
+        array: Array = file.get_tensor(key)  # a copy, which does not change with the file
         return array

@@ -1,8 +1,8 @@
 """Read the variables of a TensorFlow checkpoint without TensorFlow.
 
-A checkpoint is an index and one or more data files. The index is a table in LevelDB's manner: a footer leads to a block
-of block addresses, these lead to blocks of entries, and each entry gives a variable's kind, shape and place in a data
-file as a protocol-buffer message. The index is read whole and at once; values are read when asked for.
+A checkpoint is an index and one or more data files. The index is a table of LevelDB: a footer contains the address of a
+block with the addresses of further blocks. These contain the entries: the type, the shape and the position of a
+variable in a data file, as a protocol-buffer message. The index is read completely, values only on request.
 """
 
 import math
@@ -20,18 +20,18 @@ OpenShard = Callable[[int, int], BinaryIO]  # which data file, of how many
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
-_LONGEST_NAME = 1024  # names share their beginnings in the file, so a small index could hold huge ones
+_LONGEST_NAME = 1024  # names share prefixes in the file, so a small index could contain huge names
 _MOST_DIMENSIONS = 8
-_CHUNK_BYTES = 1 << 23  # bytes read at once
+_CHUNK_BYTES = 1 << 23  # bytes of one read
 
-# TensorFlow's numbers for the kinds of values that a language model may hold.
+# TensorFlow's numbers of the data types in language models.
 _KINDS: dict[int, np.dtype[Any]] = {
     number: np.dtype(kind) for number, kind in ((1, "<f4"), (2, "<f8"), (3, "<i4"), (9, "<i8"), (19, "<f2"))
 }
 
 
 class BundleEntry(NamedTuple):
-    """What the index says of one variable."""
+    """The entry of a variable in the index."""
 
     kind: int
     shape: tuple[int, ...]
@@ -51,19 +51,19 @@ class Bundle:
         self._open_shard = open_shard
 
     def read(self, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """The values of these variables, each checked against its checksum; every data file is passed through once."""
+        """The values of these variables, with verified checksums; every data file is read in one pass."""
         wanted = sorted((self.entries[name].shard, self.entries[name].offset, name) for name in names)
         arrays = {}
         for shard in sorted({shard for shard, _, _ in wanted}):
             with self._open_shard(shard, self.n_shards) as file:
-                for _, _, name in (place for place in wanted if place[0] == shard):
+                for _, _, name in (entry for entry in wanted if entry[0] == shard):
                     with error_context(name):
                         arrays[name] = _read_array(file, self.entries[name])
         return arrays
 
 
 def read_bundle(index: bytes, open_shard: OpenShard) -> Bundle:
-    """Read a checkpoint's index; `open_shard` gives a data file when values are asked for."""
+    """Read the index of a checkpoint; `open_shard` opens a data file when values are read."""
     entries: dict[str, BundleEntry] = {}
     n_shards = 0
     for key, message in _table(index):
@@ -80,7 +80,7 @@ def read_bundle(index: bytes, open_shard: OpenShard) -> Bundle:
         raise FormatError("the index has no header; the file is damaged")
     for name, entry in entries.items():
         if entry.shard >= n_shards:
-            raise FormatError(f"{name[:80]}: data file {entry.shard} of {n_shards} is named; the index is damaged")
+            raise FormatError(f"{name[:80]}: it is in data file {entry.shard} of {n_shards}; the index is damaged")
     return Bundle(entries, n_shards, open_shard)
 
 
@@ -110,13 +110,13 @@ def _shape(message: bytes) -> tuple[int, ...]:
 
 def _read_array(file: BinaryIO, entry: BundleEntry) -> NDArray[Any]:
     if entry.sliced:
-        raise FormatError("the variable is stored in slices (a partitioned variable), which no published model has")
+        raise FormatError("the variable is stored in slices (a partitioned variable), as in no published model")
     if entry.kind not in _KINDS:
-        raise FormatError(f"values of TensorFlow's kind {entry.kind} are not supported; a biLM holds float32 (kind 1)")
+        raise FormatError(f"values of TensorFlow's type {entry.kind} are not supported; a biLM has float32 (type 1)")
     kind = _KINDS[entry.kind]
     if len(entry.shape) > _MOST_DIMENSIONS or math.prod(entry.shape) * kind.itemsize != entry.size:
         shape = str(entry.shape)[:60]
-        raise FormatError(f"{entry.size} bytes cannot hold shape {shape} of {kind.name}; the index is damaged")
+        raise FormatError(f"{entry.size} bytes do not fit shape {shape} of {kind.name}; the index is damaged")
     end = file.seek(0, 2)
     if entry.offset + entry.size > end:
         raise FormatError(
@@ -145,11 +145,11 @@ def _table(index: bytes) -> Iterator[tuple[bytes, bytes]]:
     footer = index[-_FOOTER:-8]
     meta_index, position = _handle(footer, 0)
     addresses, _ = _handle(footer, position)
-    list(_block(index, *meta_index))  # says nothing of variables, but must be whole like the rest
+    list(_block(index, *meta_index))  # contains no variables, but must be intact
     before = 0
     for _, value in _block(index, *addresses):
         (offset, size), _ = _handle(value, 0)
-        # Blocks follow each other; one that goes back could send a reader round and round.
+        # Blocks follow each other; a block that goes back could make the reader loop forever.
         if offset < before:
             raise FormatError("the blocks of the index overlap; the file is damaged")
         before = offset + size
@@ -157,10 +157,10 @@ def _table(index: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _block(index: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of one block; a key begins like the key before it."""
+    """The keys and values of a block; a key is stored as its difference from the preceding key."""
     end = offset + size
     if end + 5 > len(index) - _FOOTER or size < 4:
-        raise FormatError(f"a block of the index lies at {offset} to {end}, outside the file; the file is damaged")
+        raise FormatError(f"a block of the index is at {offset} to {end}, outside the file; the file is damaged")
     compression, checksum = struct.unpack_from("<BI", index, end)
     if crc32c(index[offset : end + 1]) != unmask(checksum):
         raise FormatError(f"the block at byte {offset} of the index does not match its checksum; the file is damaged")
@@ -237,11 +237,11 @@ def _messages(message: bytes, which: int) -> Iterator[bytes]:
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     """A whole number in base 128, lowest digits first, and the position after it."""
     value = 0
-    for place in range(10):
-        if position + place >= len(data):
+    for i in range(10):
+        if position + i >= len(data):
             break
-        digit = data[position + place]
-        value |= (digit & 0x7F) << (7 * place)
+        digit = data[position + i]
+        value |= (digit & 0x7F) << (7 * i)
         if digit < 0x80:
-            return value, position + place + 1
+            return value, position + i + 1
     raise FormatError("a number of the index does not end; the file is damaged")

@@ -1,4 +1,4 @@
-"""A model as one ONNX file, which onnxruntime runs in Java, C# or a browser, without Elmore and without torch.
+"""Export a model to one ONNX file, which onnxruntime runs in Java, C# or a browser, without Elmore and torch.
 
 >>> import tempfile
 >>> from elmore import load

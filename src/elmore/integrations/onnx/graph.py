@@ -1,4 +1,4 @@
-"""Build an ONNX graph node by node: every call adds one, and gives the name of the value that comes out."""
+"""Build an ONNX graph: every call adds a node and returns the name of its output."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,16 +19,16 @@ except ImportError:
 __all__ = ["BOOL", "FLOAT", "INT64", "Graph", "GraphProto", "ModelProto", "Shape", "Value"]
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-Shape = Sequence[str | int]  # a name stands for any number, the same wherever it stands
-Value = tuple[int, Shape]  # its kind of number, and its shape
-Values = Mapping[str, Value]  # by their names
+Shape = Sequence[str | int]  # a name is any number, the same number in all shapes with this name
+Value = tuple[int, Shape]  # data type and shape
+Values = Mapping[str, Value]  # by name
 
-# What onnxruntime knows from its version 1.12 on.
+# Supported by onnxruntime from version 1.12 on.
 OPSET, IR_VERSION = 17, 8
 
 
 class Graph:
-    """Nodes and constants, in the order in which they were added.
+    """Nodes and constants, in the order of their addition.
 
     >>> graph = Graph()
     >>> graph.add("Mul", "x", graph.ints(2))
@@ -36,33 +36,33 @@ class Graph:
     """
 
     def __init__(self, name: str = "") -> None:
-        self._prefix = f"{name}." if name else ""  # the body of a loop sees the names outside, and must not repeat them
+        self._prefix = f"{name}." if name else ""  # names in the body of a loop must differ from those outside
         self._nodes: list[NodeProto] = []
         self._constants: dict[str, TensorProto] = {}
 
     def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Add a node of one output."""
+        """Add a node with one output."""
         output = output or f"{self._prefix}{kind}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
     def add_many(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
-        """Add a node of several outputs."""
+        """Add a node with several outputs."""
         name = f"{self._prefix}{kind}_{len(self._nodes)}"
         names = [f"{name}.{number}" for number in range(outputs)]
         self._nodes.append(helper.make_node(kind, inputs, names, name=name, **attributes))
         return names
 
     def ints(self, value: int | Sequence[int]) -> str:
-        """A constant of whole numbers, most often a place or a shape."""
+        """Add a constant of integers, such as a position or a shape."""
         return self._constant(f"{self._prefix}ints {value}", np.array(value, dtype=np.int64))
 
     def floats(self, value: float) -> str:
-        """A constant number."""
+        """Add a constant number."""
         return self._constant(f"{self._prefix}float {value}", np.array(value, dtype=np.float32))
 
     def array(self, name: str, value: NDArray[Any] | Int8Array) -> str:
-        """A constant with a name: weights as float32, ids unchanged."""
+        """Add a constant with a name: weights as float32, ids unchanged."""
         return self._constant(name, np.ascontiguousarray(as_float(value)))
 
     def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
@@ -71,7 +71,7 @@ class Graph:
         return name
 
     def graph(self, *, name: str, inputs: Values, outputs: Values) -> GraphProto:
-        """All of it, as the body of a loop."""
+        """The graph as the body of a loop."""
         return helper.make_graph(
             self._nodes, name, _described(inputs), _described(outputs), list(self._constants.values())
         )
@@ -79,7 +79,7 @@ class Graph:
     def model(
         self, *, name: str, description: str, inputs: Values, outputs: Values, metadata: Mapping[str, str]
     ) -> ModelProto:
-        """All of it, as what is written to a file."""
+        """The graph as a model for a file."""
         model = helper.make_model(
             self.graph(name=name, inputs=inputs, outputs=outputs),
             opset_imports=[helper.make_opsetid("", OPSET)],

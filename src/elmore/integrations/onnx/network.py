@@ -1,7 +1,7 @@
 """The biLM as nodes of an ONNX graph.
 
-All words of all sentences are encoded together, followed by the two boundary words. Each position gathers the vector
-of its word. ONNX's LSTM has neither this projection nor these clips, so each layer and direction is a `Scan` over the
+All words of all sentences are encoded together, followed by the two boundary words. Each position gathers the vector of
+its word. The LSTM operator of ONNX lacks the projection and the clips, so each layer and direction is a `Scan` over the
 cell of `engine.numpy_engine`. The backward scan runs from the last position to the first. It holds the start state
 until it reaches the end of the sentence; no row is reversed.
 
@@ -18,7 +18,7 @@ from elmore.model import Model
 
 
 def add_network(graph: Graph, model: Model, *, output: str) -> None:
-    """Add all that leads from ids and lengths to the layers."""
+    """Add the nodes from ids and lengths to the layers."""
     config = model.config
     positions = _positions(graph, ids="character_ids" if config.characters else "word_ids")
     vectors = graph.add("Gather", _word_vectors(graph, model), positions.words)  # (T, B, P)
@@ -27,7 +27,7 @@ def add_network(graph: Graph, model: Model, *, output: str) -> None:
     for number in range(config.lstm_layers):
         for direction in config.direction_names:
             y = _scan(graph, _lstm(graph, model, number, direction), x[direction], positions)
-            # Added to what goes up, and not to what the recurrence carries on.
+            # Added to the input of the next layer, not to the recurrent state.
             x[direction] = graph.add("Add", x[direction], y) if config.skip_connections and number > 0 else y
         layers.append(graph.add("Concat", *x.values(), axis=-1))
     stacked = graph.add("Concat", *(graph.add("Unsqueeze", layer, graph.ints([0])) for layer in layers), axis=0)
@@ -37,9 +37,9 @@ def add_network(graph: Graph, model: Model, *, output: str) -> None:
 
 
 class _Positions(NamedTuple):
-    words: str  # (T, B) which of the W words stands here
-    is_read: str  # (T, B, 1) whether the sentence, boundaries included, goes as far
-    is_word: str  # (n, B, 1) the same without boundaries
+    words: str  # (T, B) the index of the word, of W
+    is_read: str  # (T, B, 1) whether the position is in the sentence or its boundaries
+    is_word: str  # (n, B, 1) whether the word is in the sentence
     batch: str  # (1,) B
 
 
@@ -47,18 +47,18 @@ def _positions(graph: Graph, *, ids: str) -> _Positions:
     shape = graph.add("Shape", ids)
     batch, length = (graph.add("Gather", shape, graph.ints(axis)) for axis in (0, 1))
     lengths = graph.add("Clip", "lengths", graph.ints(0), length)
-    place = _range(graph, graph.add("Add", length, graph.ints(2)))
-    place = graph.add("Unsqueeze", place, graph.ints([1]))  # (T, 1)
-    before_end = graph.add("LessOrEqual", place, lengths)  # (T, B)
-    is_read = graph.add("LessOrEqual", place, graph.add("Add", lengths, graph.ints(1)))  # (T, B)
+    position = _range(graph, graph.add("Add", length, graph.ints(2)))
+    position = graph.add("Unsqueeze", position, graph.ints([1]))  # (T, 1)
+    before_end = graph.add("LessOrEqual", position, lengths)  # (T, B)
+    is_read = graph.add("LessOrEqual", position, graph.add("Add", lengths, graph.ints(1)))  # (T, B)
 
-    # Of word i of sentence b the number is b * n + i; <S> and </S> have the last two, and padding reads </S>.
+    # Word i of sentence b has the index b * n + i, <S> and </S> have the last two, and padding has that of </S>.
     begin = graph.add("Mul", batch, length)
     end = graph.add("Add", begin, graph.ints(1))
     first = graph.add("Mul", _range(graph, batch), length)  # (B,)
-    word = graph.add("Add", graph.add("Sub", place, graph.ints(1)), first)  # (T, B)
+    word = graph.add("Add", graph.add("Sub", position, graph.ints(1)), first)  # (T, B)
     words = graph.add("Where", before_end, word, end)
-    words = graph.add("Where", graph.add("Equal", place, graph.ints(0)), begin, words)
+    words = graph.add("Where", graph.add("Equal", position, graph.ints(0)), begin, words)
 
     is_word = graph.add("Slice", before_end, graph.ints([1]), graph.ints([-1]), graph.ints([0]))
     is_read, is_word = (graph.add("Unsqueeze", mask, graph.ints([2])) for mask in (is_read, is_word))
@@ -83,14 +83,14 @@ def _word_ids(graph: Graph, model: Model) -> str:  # (W,)
     return graph.add("Concat", given, graph.array("boundaries.word_ids", boundaries), axis=0)
 
 
-def _character_ids(graph: Graph, model: Model) -> str:  # (W, as many as decide the vectors)
+def _character_ids(graph: Graph, model: Model) -> str:  # (W, the number that affects the vectors)
     config, alphabet = model.config.characters, model.word_indexer.alphabet
     assert config is not None
     assert alphabet is not None
     boundaries = alphabet.index([model.config.bos_token, model.config.eos_token])  # (2, M)
     given = graph.add("Reshape", "character_ids", graph.ints([-1, config.max_characters]))
     characters = graph.add("Concat", given, graph.array("boundaries.character_ids", boundaries), axis=0)  # (W, M)
-    # Up to the longest word's end, and padding as wide as a filter: see `WordIndexer.characters_needed`.
+    # Up to the end of the longest word, and padding of the width of a filter: see `WordIndexer.characters_needed`.
     ends = graph.ints(list(range(1, config.max_characters + 1)))
     own = graph.add("Where", graph.add("Equal", characters, graph.ints(alphabet.padding)), graph.ints(0), ends)
     longest = graph.add("ReduceMax", own, axes=[0, 1], keepdims=0)
@@ -116,7 +116,7 @@ def _character_features(graph: Graph, characters: str, weights: CharacterWeights
 
 
 class _Lstm(NamedTuple):
-    """One LSTM layer in one direction, its weights by the names they have in the graph."""
+    """One LSTM layer in one direction, with the names of its weights in the graph."""
 
     name: str
     direction: Direction
@@ -154,7 +154,7 @@ def _lstm(graph: Graph, model: Model, number: int, direction: Direction) -> _Lst
 
 
 def _scan(graph: Graph, lstm: _Lstm, x: str, positions: _Positions) -> str:  # (T, B, P) -> (T, B, P)
-    # The products of the inputs do not wait for the recurrence: all are made before it.
+    # The products of all inputs are computed before the recurrence.
     products = graph.add("Add", graph.add("MatMul", x, lstm.input), lstm.bias)  # (T, B, 4D)
     rows = graph.add("Concat", positions.batch, graph.ints([1]), axis=0)
     start = [graph.add("Expand", part, rows) for part in lstm.start]
@@ -174,21 +174,21 @@ def _scan(graph: Graph, lstm: _Lstm, x: str, positions: _Positions) -> str:  # (
 
 
 def _cell(lstm: _Lstm) -> GraphProto:
-    """One step: the state, a row of products and whether it is read, in; the state after it and the output, out."""
+    """One step: from the state, a row of products and `is_read` to the next state and the output."""
     body = Graph(lstm.name)
     before_h, before_c, products, is_read = (f"{lstm.name}.{name}" for name in ("h", "c", "products", "is_read"))
     gates = body.add("Add", products, body.add("MatMul", before_h, lstm.recurrent))
     i, j, f, o = body.add_many("Split", gates, outputs=4, axis=-1)
-    kept = body.add("Mul", body.add("Sigmoid", f), before_c)
-    c = body.add("Add", kept, body.add("Mul", body.add("Sigmoid", i), body.add("Tanh", j)))
+    retained = body.add("Mul", body.add("Sigmoid", f), before_c)
+    c = body.add("Add", retained, body.add("Mul", body.add("Sigmoid", i), body.add("Tanh", j)))
     c = _clipped(body, c, lstm.clips.cell)
     h = body.add("Mul", body.add("Sigmoid", o), body.add("Tanh", c))
     if lstm.projection is not None:
         h = _clipped(body, body.add("MatMul", h, lstm.projection), lstm.clips.projection)
-    # Beyond a sentence's end the state stays as it is.
+    # After the end of a sentence, the state does not change.
     after_h, after_c = body.add("Where", is_read, h, before_h), body.add("Where", is_read, c, before_c)
     output = body.add("Identity", after_h)
-    # With their shapes, which older versions of onnxruntime ask for.
+    # Older versions of onnxruntime require the shapes.
     of_h: Value = (FLOAT, ["batch", lstm.vector_dim])
     of_c: Value = (FLOAT, ["batch", lstm.cell_dim])
     return body.graph(
