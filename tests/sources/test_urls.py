@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmore import load
 from elmore.errors import ElmoreError, FormatError, InputError, NotFound
+from elmore.model import save
 from elmore.sources import resolve_model
 from elmore.sources.urls import SHA256, FileUrl
 
@@ -124,6 +126,18 @@ def test_fetch_neither_stores_nor_logs_query(website, cache, caplog):
     assert len(stored) == 6
     assert not any(b"SECRET" in file.read_bytes() or "SECRET" in str(file) for file in stored)
     assert "SECRET" not in caplog.text
+
+
+def test_loaded_and_saved_model_contains_no_credentials(website, cache, tmp_path, tiny_model, caplog, capfd):
+    save(tiny_model, tmp_path / "model", format="hdf5")
+    for name in ("options.json", "weights.hdf5", "elmore_card.json"):
+        website.put(f"/{name}{SIGNED}", (tmp_path / "model" / name).read_bytes())
+    model = load(website.address(f"/weights.hdf5{SIGNED}"))
+    assert model.card.source == website.address("/weights.hdf5?…")
+    save(model, tmp_path / "saved")
+    stored = [file for folder in (cache, tmp_path / "saved") for file in folder.rglob("*") if file.is_file()]
+    assert not any(b"SECRET" in file.read_bytes() or "SECRET" in str(file) for file in stored)
+    assert "SECRET" not in "".join([repr(model), model._repr_html_(), caplog.text, *capfd.readouterr()])
 
 
 def test_fetch_caches_each_query_separately(website):
