@@ -122,7 +122,7 @@ def test_embed_file_replaces_other_files_only_with_force(bow: Path, tiny: Embedd
 def test_embed_file_replaces_allennlp_layout_only_with_force(bow: Path, tiny: Embedder) -> None:
     target = bow.with_name("v.h5")
     embed_file(bow, target, model=tiny, layout="allennlp")
-    with pytest.raises(InputError, match="not Elmore's"):
+    with pytest.raises(InputError, match="not written by Elmore"):
         embed_file(bow, target, model=tiny, layout="allennlp")
     embed_file(bow, target, model=tiny, layout="allennlp", force=True)
     with open_vectors(target) as vectors:
@@ -132,7 +132,7 @@ def test_embed_file_replaces_allennlp_layout_only_with_force(bow: Path, tiny: Em
 def test_embed_file_does_not_replace_arrays_of_another_program(bow: Path, tiny: Embedder) -> None:
     target = bow.with_name("v.npz")
     np.savez(target, vectors=np.zeros((2, 3)))
-    with pytest.raises(InputError, match="not Elmore's"):
+    with pytest.raises(InputError, match="not written by Elmore"):
         embed_file(bow, target, model=tiny)
 
 
