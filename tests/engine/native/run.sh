@@ -18,6 +18,7 @@ WARNINGS="-Wall -Wextra -Werror -Wno-maybe-uninitialized -Wno-uninitialized"
 ASAN="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 TSAN="-O1 -g -fsanitize=thread"
 ROUNDS=${ROUNDS:-50}
+LIMIT=1200  # seconds for one run of the test program, so that a deadlock is a failure
 PYTHON=${PYTHON:-python3}
 export TSAN_OPTIONS="halt_on_error=1 die_after_fork=0 ${TSAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
@@ -70,29 +71,29 @@ for part in "$@"; do
     case $part in
         plain)
             build_test plain g++ -O2
-            build/native/plain/native_test "$ROUNDS"
+            timeout $LIMIT build/native/plain/native_test "$ROUNDS"
             ;;
         asan)
             build_test asan g++ "$ASAN"
-            build/native/asan/native_test "$ROUNDS"
+            timeout $LIMIT build/native/asan/native_test "$ROUNDS"
             ;;
         tsan)
             build_test tsan g++ "$TSAN"
-            build/native/tsan/native_test "$((ROUNDS / 5))"
+            timeout $LIMIT build/native/tsan/native_test "$((ROUNDS / 5))"
             ;;
         standard)
             build_test standard g++ "-O2 -pedantic-errors -DELMORE_STANDARD_CPP"
-            build/native/standard/native_test "$((ROUNDS / 5))"
+            timeout $LIMIT build/native/standard/native_test "$((ROUNDS / 5))"
             if command -v clang++ >/dev/null; then
                 build_test clang clang++ -O2
-                build/native/clang/native_test "$((ROUNDS / 5))"
+                timeout $LIMIT build/native/clang/native_test "$((ROUNDS / 5))"
             fi
             ;;
         arm)
             install_cross_compiler
             build_test arm aarch64-linux-gnu-g++ -O2 -static
             for cpu in cortex-a53 max; do  # without dot products, and with them
-                qemu-aarch64 -cpu "$cpu" build/native/arm/native_test "$((ROUNDS / 10))" 1 no-fork
+                timeout $LIMIT qemu-aarch64 -cpu "$cpu" build/native/arm/native_test "$((ROUNDS / 10))" 1 no-fork
             done
             ;;
         python-asan)
