@@ -255,7 +255,7 @@ class TestABase:
         [
             ('"gigantic"', "mine.toml: gigantic: no such file; recipes that come with Elmore"),
             ("3", "mine.toml: base is 3; it must be a recipe's name, or a file"),
-            ('"mine.toml"', "mine.toml, which starts from it"),
+            ('"mine.toml"', "mine.toml, whose base is this recipe"),
         ],
     )
     def test_a_wrong_one_is_refused(self, tmp_path, base, complaint):

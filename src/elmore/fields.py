@@ -1,10 +1,9 @@
 """Dataclasses from plain values of JSON, TOML and the command line, with checks of each field.
 
-A field's type says what it takes: bool, int, float, str, a Literal, a list as `tuple[X, ...]` or `tuple[X, Y]`, a
-`Mapping[str, X]`, `int | str`, another dataclass, a list or a Mapping of them, any of these `| None`, or Any.
-`checked_field` adds limits, in a list for each of its numbers. What fields have to do with each other, a class checks
-itself in `__post_init__`; there it also calls `check_fields`, so that a value that Python code gave is held to the same
-as one from a file.
+The type of a field can be bool, int, float, str, a Literal, `tuple[X, ...]` or `tuple[X, Y]` for lists,
+`Mapping[str, X]`, `int | str`, another dataclass, a list or a Mapping of dataclasses, each of these `| None`, and Any.
+`checked_field` adds limits, which hold for each number of a list. A class checks relations between its fields in
+`__post_init__`, and calls `check_fields` there, so that values from Python code are checked like values from a file.
 """
 
 import math
@@ -20,11 +19,11 @@ from elmore.errors import ElmoreError, InputError, error_context
 
 T = TypeVar("T")
 
-LARGEST_INTEGER = 2**63 - 1  # what TOML, and most that reads JSON, can hold
+LARGEST_INTEGER = 2**63 - 1  # of TOML and of most JSON parsers
 
 
 class TomlText(str):
-    """A value typed on the command line: TOML, or the text itself for a text field."""
+    """A value from the command line: TOML, or plain text for a text field."""
 
     __slots__ = ()
 
@@ -60,10 +59,10 @@ def checked_field(
     instead_of: str = "",
     former_name: str = "",
 ) -> T:
-    """A field with limits; `must_be` tells them in words where the type and the numbers do not.
+    """A field with limits. `must_be` describes them in an error, if type and numbers do not.
 
-    `instead_of` names a field that goes back to its default where this one is given and that one is not. `former_name`
-    is the name of the field in older files, which `read_fields` accepts too.
+    `instead_of` names another field. If this field is given and the other is not, the other gets its default.
+    `former_name` is the name of the field in older files, which `read_fields` also accepts.
     """
     limits = Limits(at_least=at_least, above=above, at_most=at_most, must_be=must_be, instead_of=instead_of)
     declared: T = field(default=default, metadata={"limits": limits, "former_name": former_name})
@@ -77,7 +76,7 @@ def required_field(*, at_least: float | None = None, must_be: str = "") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What `checked_field` was told."""
+    """The limits of a field."""
 
     at_least: float | None = None
     above: float | None = None
@@ -109,10 +108,10 @@ def read_fields(
     where: str = "",
     error: type[ElmoreError] = InputError,
 ) -> T:
-    """An object of a dataclass; what the values leave out comes from `base`, or is the default.
+    """Create an object of a dataclass. Missing values come from `base`, or are the defaults of the fields.
 
-    `where` stands before the names of fields in errors, and `error` is the kind that is raised. Where a field may be
-    None, `false` says so too, because TOML has no word for nothing.
+    `where` is the prefix of field names in errors, and `error` is the type of the errors. For optional fields, `false`
+    means None: TOML has no null.
 
     >>> @dataclass(frozen=True)
     ... class Tagger:
@@ -227,14 +226,14 @@ def _made(cls: type[T], base: T | None, given: Mapping[str, Any]) -> T:
 
 
 def _read_value(kind: Any, value: Any, default: Any, name: str, limits: Limits) -> Any:
-    """The value as its type has it: a list as a tuple, a whole number as a float where one is meant."""
+    """The value converted to the type: a list to a tuple, an integer to a float for a float field."""
     inner, optional = _without_none(kind)
     if isinstance(value, TomlText):
         value = value.parse(inner, optional=optional)
     if optional and (value is None or value is False):
         return None
     if is_dataclass(inner):
-        # What Python code gives is made already; what files hold lies over what was there before.
+        # Python code passes an object. A table in a file changes some fields of the default.
         return value if isinstance(value, inner) else _read(inner, value, default, name)  # type: ignore[arg-type]
     part = get_args(inner)[0] if get_origin(inner) is tuple else None
     if is_dataclass(part) and isinstance(value, list | tuple):
@@ -292,7 +291,7 @@ def _whole_number(value: Any) -> int:
 
 
 def _in_words(kind: Any) -> str:
-    """What a value of this type is called in an error."""
+    """The description of a type in an error."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return " or ".join(parts) if len(parts) <= 2 else f"one of {', '.join(parts)}"
@@ -311,10 +310,10 @@ def _in_words(kind: Any) -> str:
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
-    """The type of a field that may be None without that, and whether it may."""
+    """The type of a field without None, and whether None is allowed."""
     parts = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     inner = [part for part in parts if part is not type(None)]
-    # Of several types one value could have several readings; a number and a string cannot be taken for each other.
+    # No other unions, because a value could belong to several types. A number and a string are always different.
     assert len(inner) == 1 or set(inner) == {int, str}
     return inner[0] if len(inner) == 1 else Union[int, str], len(inner) < len(parts)  # noqa: UP007  # a type as a value
 
@@ -338,7 +337,7 @@ def _dotted_name(where: str, name: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value in an error, cut where it is long."""
+    """A value in an error, shortened."""
     try:
         text = repr(value)
     except ValueError:  # a number of thousands of digits

@@ -1,9 +1,9 @@
-"""Recipes: what a training does, as plain values from TOML and the command line, resolved once and saved with the run.
+"""Recipes: the settings of a training run, from TOML and the command line, saved with the run.
 
-A kind of recipe is a frozen dataclass whose fields are its sections, which are frozen dataclasses too (`fields` says
-what they may hold): pre-training has `[model]` and `[training]` (`pretraining/recipe.py`). A file names only what
-differs from the defaults, or from another recipe that it starts from; `--training.batch_size 64` overrides both. TOML
-has no word for nothing, so a model without clips says so with `false`: `cell_clip = false`.
+A kind of recipe is a frozen dataclass. Its fields are the sections of the file, which are frozen dataclasses, too (see
+`fields`): pre-training has `[model]` and `[training]` (`pretraining/recipe.py`). A file contains only the fields that
+differ from the defaults, or from another recipe, its base. `--training.batch_size 64` overrides both. TOML has no null:
+`cell_clip = false` is a model without clips.
 
     base = "medium"          # a recipe that comes with Elmore, or another file
     [training]
@@ -27,7 +27,7 @@ from elmore.files.os_errors import reading
 
 R = TypeVar("R")
 
-LARGEST_SEED = 2**32 - 1  # that NumPy takes too
+LARGEST_SEED = 2**32 - 1  # of NumPy
 
 
 def read_recipe(name: str | Path, kind: type[R]) -> R:
@@ -104,7 +104,7 @@ def _read_recipe(file: Path | Traversable, name: str, kind: type[R], *, seen: tu
             raise InputError(f"base is {base!r}; it must be a recipe's name, or a file")
         start = _find_base(base, kind, file)
         if str(start) in (*seen, str(file)):
-            raise InputError(f"it starts from {base}, which starts from it")
+            raise InputError(f"its base is {base}, whose base is this recipe; remove one of them")
         return _merged(kind, values, source=name, base=_read_recipe(start, base, kind, seen=(*seen, str(file))))
 
 
