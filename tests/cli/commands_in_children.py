@@ -19,7 +19,7 @@ from typing import Any
 from elmore.cli import main
 from elmore.cli.output import Verbosity
 
-for module in ("cli.evaluate", "cli.predict", "scoring.surprisal", "scoring.substitutes", "tasks.compare_models"):
+for module in ("cli.evaluate", "cli.predict", "scoring.surprisal", "scoring.substitutes", "tasks.comparison.compare"):
     import_module(f"elmore.{module}")  # once for all children
 
 SECONDS = 60  # after which a child is killed

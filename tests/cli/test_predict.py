@@ -238,7 +238,7 @@ def test_bytes_that_are_no_text_are_named_and_can_be_replaced(predicted):
     ended = predicted("ner", b"caf\xe9 in Paris\n")
     assert ended.code == 1
     assert "standard input, line 1: not UTF-8" in ended.err
-    assert "read on with --errors replace" in ended.err
+    assert "give --errors replace" in ended.err
     assert predicted("ner", b"caf\xe9 in Paris\n", "--errors", "replace").code == 0
 
 
