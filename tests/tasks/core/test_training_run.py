@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from elmore.errors import InputError, NotFound
 from elmore.tasks.core import trainer
@@ -90,11 +91,50 @@ def test_a_mix_that_is_learnt_is_drawn(data, runs, tmp_path):
     assert str(finished).endswith(f"drew {tmp_path / 'run/loss.png'}")
 
 
-def test_the_best_of_models_that_find_nothing_is_the_one_trained_longest():
+def test_early_stopping_at_score_zero_saves_latest_weights_and_stops():
     stopping = trainer.EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
-    assert [stopping.add(score) for score in (0.0, 0.0, 0.0)] == [True, True, True]  # each time the weights are kept
-    assert (stopping.best_evaluation, stopping.is_over, stopping.lr_scale) == (3, False, 1.0)
-    assert [stopping.add(score) for score in (7.0, 0.0)] == [True, False]
+    assert [stopping.add(score) for score in (0.0, 0.0)] == [True, True]
+    assert not stopping.should_stop
+    assert stopping.add(0.0)
+    assert (stopping.best_evaluation, stopping.should_stop, stopping.lr_scale) == (3, True, 1.0)
+    restored = trainer.EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
+    restored.restore(stopping.to_tensor())
+    assert restored.should_stop
+    assert [restored.add(score) for score in (7.0, 0.0)] == [True, False]
+    assert not restored.should_stop
+
+
+def test_early_stopping_reads_checkpoint_of_older_version():
+    stopping = trainer.EarlyStopping(patience=2, factor=0.5, plateau_patience=3)
+    stopping.restore(torch.tensor([80.0, 1.0, 5.0, 1.0, 1.0], dtype=torch.float64))
+    assert (stopping.best_evaluation, stopping.should_stop) == (4, False)
+    stopping.add(79.0)
+    assert stopping.should_stop
+
+
+def test_checkpoint_contains_frozen_word_vectors_once(data, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("john 1.0 0.0\nparis 0.0 1.0\n")
+    frozen = {"words__vectors": str(vectors), "words__trained": False, "elmo__where": "none", "training__epochs": 2}
+    train_small("ner", tmp_path / "run", data["ner"], **frozen)
+    (*_, newest) = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    tensors = load_file(newest / "tensors.safetensors")
+    assert [name.partition(".")[0] for name in tensors if name.endswith(".given")] == ["model"]
+    assert load(tmp_path / "run", device="cpu").evaluate(data["ner"]).value >= 0
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_fine_tuning_uses_the_seed_of_the_run(data, tmp_path, monkeypatch, seed):
+    recipes = []
+
+    def pretrain(corpus, folder, recipe, **_):
+        recipes.append(recipe)
+        raise InputError("recorded")
+
+    monkeypatch.setattr("elmore.tasks.inputs.bilm.pretrain", pretrain)
+    with pytest.raises(InputError, match="recorded"):
+        train_small("ner", tmp_path / "run", data["ner"], elmo__training="fine-tuned", training__seed=seed)
+    assert recipes[0]["training.seed"] == seed
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(data, runs, tmp_path):
@@ -114,6 +154,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(data, runs, tmp_pa
 PROGRAM = """
 import sys
 import torch
+from safetensors.torch import load_file
 torch.set_num_threads(1)  # as in these tests: another number sums in another order
 from pathlib import Path
 from small_tasks import *

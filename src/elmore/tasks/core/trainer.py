@@ -56,10 +56,16 @@ class TaskTraining(Generic[E, P]):
         decay = self.options.average_decay
         self.average = ExponentialMovingAverage(self.model, decay=decay) if decay else None
         self.best: dict[str, Tensor] = {}
+        # Word vectors of a file, for example. Joint training unfreezes the biLM later.
+        self._frozen = {
+            name
+            for name, parameter in self.model.named_parameters()
+            if not parameter.requires_grad and ".joint." not in f".{name}"
+        }
 
     @property
     def should_stop(self) -> bool:
-        return self.stopping.is_over
+        return self.stopping.should_stop
 
     def train(self, done: int, until: int, *, skipped: Collection[int] = (), lr_scale: float = 1.0) -> Iterator[Step]:
         """Take the steps after `done`; yield each, on a GPU a little later."""
@@ -132,7 +138,8 @@ class TaskTraining(Generic[E, P]):
         with self.average.in_place() if self.average is not None else nullcontext():
             score = self._score()
             if self.stopping.add(score.value):
-                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+                tensors = self.model.state_dict().items()
+                self.best = {name: tensor.detach().clone() for name, tensor in tensors if name not in self._frozen}
         tokens = sum(len(tokens) for example in self._dev for tokens in self.task.sentences(example))
         # Of all classes together; how single ones fare, `elmore evaluate` tells.
         parts = {name: score.parts[name] for name in ("precision", "recall", "exact_match") if name in score.parts}
@@ -162,7 +169,7 @@ class TaskTraining(Generic[E, P]):
     def score_best(self) -> Score:
         """Put the best weights into the model, and score them once more."""
         if self.best:
-            self.model.load_state_dict(self.best)
+            self.model.load_state_dict({**self.model.state_dict(), **self.best})
         return self._score()
 
     def _score(self) -> Score:
@@ -209,10 +216,10 @@ def epoch_steps(batches: int, options: TrainingOptions) -> int:
 
 
 class EarlyStopping:
-    """Follows a score: when it was best, when the rate falls, and when it has been flat for too long.
+    """Follows a score: the best evaluation, when the learning rate falls, and when training stops.
 
     >>> stopping = EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
-    >>> [stopping.add(score) for score in (80.0, 82.0, 81.0, 81.5)], stopping.lr_scale, stopping.is_over
+    >>> [stopping.add(score) for score in (80.0, 82.0, 81.0, 81.5)], stopping.lr_scale, stopping.should_stop
     ([True, True, False, False], 0.25, True)
     """
 
@@ -221,41 +228,45 @@ class EarlyStopping:
         self.best = float("-inf")
         self.lr_scale = 1.0
         self.evaluations = 0
-        self._flat = 0  # evaluations since the best
-        self._flat_at_this_rate = 0
+        self._evaluations_since_best = 0
+        self._evaluations_at_this_rate = 0  # without a better score
+        self._evaluations_without_gain = 0  # as since the best, but a score of 0 after 0 counts
 
     def add(self, score: float) -> bool:
         """Count a score; return whether it is the best so far."""
         self.evaluations += 1
-        # At 0 nothing has been learnt yet that the score can see, of rare labels only that there are none: what was
-        # trained for longer is nearer to it.
+        self._evaluations_without_gain = 0 if score > self.best else self._evaluations_without_gain + 1
+        # At 0 the model has not learned anything that the metric can measure, for example only that labels are rare.
+        # The weights after more training are the better ones, but patience is not extended.
         if score > self.best or self.best == score == 0:
-            self.best, self._flat, self._flat_at_this_rate = score, 0, 0
+            self.best, self._evaluations_since_best, self._evaluations_at_this_rate = score, 0, 0
             return True
-        self._flat += 1
-        self._flat_at_this_rate += 1
-        if self._flat_at_this_rate >= self._plateau_patience:
+        self._evaluations_since_best += 1
+        self._evaluations_at_this_rate += 1
+        if self._evaluations_at_this_rate >= self._plateau_patience:
             self.lr_scale *= self._factor
-            self._flat_at_this_rate = 0
+            self._evaluations_at_this_rate = 0
         return False
 
     @property
-    def is_over(self) -> bool:
-        return self._patience > 0 and self._flat >= self._patience
+    def should_stop(self) -> bool:
+        return self._patience > 0 and self._evaluations_without_gain >= self._patience
 
     @property
     def best_evaluation(self) -> int:
         """The number of the evaluation that was best, from 1."""
-        return self.evaluations - self._flat
+        return self.evaluations - self._evaluations_since_best
 
     def to_tensor(self) -> Tensor:
-        """As a checkpoint keeps it; exact."""
-        values = [self.best, self.lr_scale, self.evaluations, self._flat, self._flat_at_this_rate]
-        return torch.tensor(values, dtype=torch.float64)
+        """For a checkpoint; exact."""
+        counts = [self._evaluations_since_best, self._evaluations_at_this_rate, self._evaluations_without_gain]
+        return torch.tensor([self.best, self.lr_scale, self.evaluations, *counts], dtype=torch.float64)
 
     def restore(self, tensor: Tensor) -> None:
-        self.best, self.lr_scale, evaluations, flat, flat_at_this_rate = tensor.tolist()
-        self.evaluations, self._flat, self._flat_at_this_rate = int(evaluations), int(flat), int(flat_at_this_rate)
+        self.best, self.lr_scale, *counts = tensor.tolist()
+        self.evaluations, self._evaluations_since_best, self._evaluations_at_this_rate, *more = map(int, counts)
+        # Checkpoints of older versions have no sixth number.
+        self._evaluations_without_gain = more[0] if more else self._evaluations_since_best
 
 
 def make_optimizer(model: nn.Module, recipe: TaskRecipe) -> torch.optim.Optimizer:

@@ -236,7 +236,14 @@ def _bilm(
     folder, sentences = request.folder.path / FINE_TUNING, fine_tuning_sentences(request.task, examples)
     return (
         yield from fine_tune(
-            bilm, sentences, folder, options, token_style=token_style, device=device, stop_requested=stop_requested
+            bilm,
+            sentences,
+            folder,
+            options,
+            token_style=token_style,
+            device=device,
+            seed=recipe.training.seed,
+            stop_requested=stop_requested,
         )
     )
 

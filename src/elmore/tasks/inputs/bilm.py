@@ -70,6 +70,7 @@ def fine_tune(
     *,
     token_style: TokenStyle,
     device: torch.device,
+    seed: int = 1,
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> Generator[Message, None, Model | Stopped]:
     """Train a biLM as a language model on a task's sentences, in a folder, and return it, unless that was stopped.
@@ -87,7 +88,7 @@ def fine_tune(
         if run.exists:
             events = pretrain(corpus, run.path, resume=True, device=device)
         else:
-            recipe = {"training.epochs": options.fine_tuning_epochs}
+            recipe = {"training.epochs": options.fine_tuning_epochs, "training.seed": seed}
             events = pretrain(corpus, run.path, recipe, init=model, device=device)
         what = f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task"
         stopped = yield from _told(events, what, stop_requested)
