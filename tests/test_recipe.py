@@ -11,7 +11,7 @@ import pytest
 
 from elmore.cli.command import split_recipe_fields
 from elmore.config import MEDIUM, ORIGINAL, SMALL
-from elmore.errors import ElmoreError, InputError, NotFound
+from elmore.errors import ElmoreError, InputError, InputWarning, NotFound
 from elmore.fields import checked_field, read_fields
 from elmore.pretraining.recipe import Recipe, Training
 from elmore.recipe import apply_overrides, read_recipe, recipe_names
@@ -61,6 +61,14 @@ def test_a_file_names_only_what_differs(tmp_path):
     assert recipe.model == replace(SMALL, cell_dim=64)
     assert recipe.training == Training(epochs=3.0, optimizer="adagrad")
     assert isinstance(recipe.training.epochs, float)
+
+
+def test_recipe_with_former_name_is_read_with_one_message(tmp_path):
+    file = tmp_path / "old.toml"
+    file.write_text("[training]\ngradient_clip = 2.5\n")
+    with pytest.warns(InputWarning, match=r"old.toml: .*training.gradient_clip is now training.max_grad_norm") as found:
+        assert read_recipe(file, Recipe).training.max_grad_norm == 2.5
+    assert len(found) == 1
 
 
 class TestTheCommandLine:

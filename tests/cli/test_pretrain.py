@@ -108,11 +108,12 @@ def test_pretrain_in_folder_of_unfinished_run_is_rejected_until_it_is_killed(cor
     next(small_run(corpus, folder, resume=True))
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(corpus, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_pretrain_saves_and_prints_resume_command(corpus, tmp_path, number):
     folder = tmp_path / "run"
     with begun(corpus, folder, "--training.steps", "100000") as process:
         wait_for_step(3, folder, process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         told = process.communicate(timeout=120)[1]
     assert process.returncode == 130
     last = max(losses(folder))
