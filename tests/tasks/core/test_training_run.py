@@ -154,7 +154,6 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(data, runs, tmp_pa
 PROGRAM = """
 import sys
 import torch
-from safetensors.torch import load_file
 torch.set_num_threads(1)  # as in these tests: another number sums in another order
 from pathlib import Path
 from small_tasks import *
@@ -163,7 +162,7 @@ from elmore.tasks.core import training_run
 training_run.SECONDS_BETWEEN_CHECKPOINTS = 0.0  # a checkpoint after every epoch
 recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"]}
 folder, data = sys.argv[1:]
-for event in elmore.tasks.core.training_run.train("ner", folder, train=data, dev=data, recipe=recipe, device="cpu"):
+for event in training_run.train("ner", folder, train=data, dev=data, recipe=recipe, device="cpu"):
     if isinstance(event, Evaluated):
         print(event.number, flush=True)
 """
