@@ -21,9 +21,9 @@ from circumstances import circumstances
 from torch import Tensor
 
 from elmore.nn.kernels import triton_runs_on
-from elmore.tasks.srl import highway_lstm, highway_recurrence
-from elmore.tasks.srl.highway_lstm import AlternatingHighwayLstm
+from elmore.tasks.srl import highway_recurrence, model
 from elmore.tasks.srl.highway_recurrence import reference_recurrence
+from elmore.tasks.srl.model import AlternatingHighwayLstm
 
 RESULTS = Path(__file__).resolve().parent / "results" / "highway_recurrence.jsonl"
 INPUT_DIM, HIDDEN, LAYERS = 712, 300, 8  # as in the recipe, with word vectors of 100 and elmore-en
@@ -93,7 +93,7 @@ def pass_through(
     encoder: AlternatingHighwayLstm, x: Tensor, lengths: list[int], form: Callable[..., Tensor]
 ) -> list[Tensor]:
     """Outputs, and the gradients of all weights."""
-    highway_lstm.highway_recurrence = form
+    model.highway_recurrence = form
     outputs = encoder(x, lengths)
     return [outputs.detach(), *torch.autograd.grad(outputs.square().mean(), list(encoder.parameters()))]
 

@@ -27,8 +27,7 @@ from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import train
 from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.tasks.metrics.score import Score
-from elmore.tasks.senses.inventory import SenseInventory
-from elmore.tasks.senses.sense_index import read_sense_index
+from elmore.tasks.senses.inventory import SenseInventory, read_sense_index
 from elmore.tasks.senses.wsd import WSD, PredictedSense, WsdOptions
 
 RESULTS = Path(__file__).parent / "results"
@@ -102,8 +101,8 @@ def measure_wsd(place: Place, changes: Changes) -> dict[str, Any]:
     data = model.task.read(files, model.assembled.recipe.task, to_train=False)
     predictions = predicted(model, data.examples, place)
     pairs = list(zip(data.examples, predictions, strict=True))
-    back_off = sum(sense.is_first_sense for senses in predictions for sense in senses)
-    return {**row, "scores": wsd_shares(pairs), "answers by first sense": back_off}
+    first_sense = sum(sense.is_first_sense for senses in predictions for sense in senses)
+    return {**row, "scores": wsd_shares(pairs), "answers by first sense": first_sense}
 
 
 def first_sense(place: Place) -> list[tuple[Any, Any]]:
@@ -112,7 +111,7 @@ def first_sense(place: Place) -> list[tuple[Any, Any]]:
     inventory = SenseInventory((), {}, {lemma: senses[0] for lemma, senses in index.items()})
     data = WSD.read([place.wsd(name) for name in (*TESTS, DEV)], WsdOptions(), to_train=False)
     return [
-        (example, [PredictedSense(inventory.back_off(target)) for target in example.targets])
+        (example, [PredictedSense(inventory.first_sense(target)) for target in example.targets])
         for example in data.examples
     ]
 

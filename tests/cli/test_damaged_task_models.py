@@ -92,7 +92,7 @@ SEEN_BY_ALL = [
 # What is seen when the model is put together.
 SEEN_WHEN_LOADED = [
     (edited("elmo", "dim", to=7), "task.json: elmo.dim is 7, and tiny-random has 32"),
-    (edited("labels", "kinds", to=["LOC", ""]), "'B-' is no tag of spans"),
+    (edited("labels", "kinds", to=["LOC", ""]), "'B-' is not a tag of spans"),
     (
         edited("recipe", "task", "hidden", to=[10**12]),
         "the model that the recipe asks for does not fit into the memory",

@@ -200,31 +200,43 @@ def test_nothing_in_gives_nothing_out_and_says_so(task, predicted):
 @pytest.mark.parametrize(
     ("task", "line", "told"),
     [
-        ("wic", "no brackets", "there is not one word in brackets in 'no brackets'; expected two texts"),
-        ("wic", "one [word] alone", "there are 1 texts in 'one [word] alone'; expected two texts"),
-        ("wic", '{"lemma": "bow"}', "the pair: pos is to be a text, and is missing"),
-        ("wic", "{bow", "the pair: no JSON: Expecting property name enclosed in double quotes at column 2"),
-        ("entailment", "one sentence", "there is 1 of two sentences in 'one sentence'; expected a premise and a hyp"),
-        ("entailment", "a\tb\tc", "there are 3 of two sentences in 'a\\tb\\tc'; expected a premise and a hypothesis"),
-        ("entailment", "a\t ", "the hypothesis is empty; expected a premise and a hypothesis with a tab between"),
-        ("entailment", '{"premise": "a"}', "the pair: has no field sentence2 or hypothesis; it has premise"),
-        ("entailment", '{"premise": 3, "hypothesis": "a"}', "the pair: the premise is to be a text, and is 3"),
-        ("entailment", '{"a": b', "the pair: no JSON: Expecting value at column 7"),
-        ("squad", "a paragraph", "there is no question about 'a paragraph'; expected an object of JSON with a paragr"),
-        ("squad", "a paragraph\t ", "question 1 is empty; expected an object of JSON"),
-        ("squad", "\twhat?", "the paragraph is empty; expected an object of JSON"),
-        ("squad", '{"a": b', "no JSON: Expecting value at column 7"),
-        ("squad", '{"context": 3}', "context is to be a text, and questions a list; expected an object of JSON"),
-        ("squad", '{"context": "a", "questions": [3]}', "question 1 is to be a text, or an object with id and quest"),
+        ("wic", "no brackets", "'no brackets' must have exactly one word in brackets; expected two texts"),
+        ("wic", "one [word] alone", "there must be two texts; 'one [word] alone' has 1; expected two texts"),
+        ("wic", '{"lemma": "bow"}', "pos is missing; the object has lemma; expected two texts"),
+        ("wic", "{bow", "invalid JSON: Expecting property name enclosed in double quotes at column 2"),
+        (
+            "entailment",
+            "one sentence",
+            "there must be two sentences; 'one sentence' has 1; expected a premise and a hyp",
+        ),
+        (
+            "entailment",
+            "a\tb\tc",
+            "there must be two sentences; 'a\\tb\\tc' has 3; expected a premise and a hypothesis",
+        ),
+        ("entailment", "a\t ", "the hypothesis is empty; expected a premise and a hypothesis separated by a tab"),
+        (
+            "entailment",
+            '{"premise": "a"}',
+            "no column or field for the hypothesis: expected one of sentence2, hypothesis; there are premise",
+        ),
+        ("entailment", '{"premise": 3, "hypothesis": "a"}', "the premise must be a string, not 3"),
+        ("entailment", '{"a": b', "invalid JSON: Expecting value at column 7"),
+        ("squad", "a paragraph", "there is no question about 'a paragraph'; expected a JSON object with a paragr"),
+        ("squad", "a paragraph\t ", "question 1 is empty; expected a JSON object"),
+        ("squad", "\twhat?", "the paragraph is empty; expected a JSON object"),
+        ("squad", '{"a": b', "invalid JSON: Expecting value at column 7"),
+        ("squad", '{"context": 3}', "context must be a string, not 3; expected a JSON object"),
+        ("squad", '{"context": "a", "questions": [3]}', "question 1 must be a string, or an object with id and quest"),
         (
             "squad",
             '{"context": "a", "questions": [{"id": "2", "question": "b"}, "c"]}',
-            "2 questions have the id '2'; give each its own (without one, it is its number)",
+            "2 questions have the id '2'; ids must be unique (default: the question's number)",
         ),
-        ("squad", '{"context": "a", "qas": [{}]}', "the paragraph, question 1: question is to be a text, and is mis"),
+        ("squad", '{"context": "a", "qas": [{}]}', "the paragraph, question 1: question is missing"),
         ("wsd", "no target", "there is no target in 'no target'; expected text with targets as in: He sat"),
         ("wsd", "a [bow|bow|NP]", "the part of speech is 'NP'; it must be NOUN, VERB, ADJ, ADV"),
-        ("wsd", '{"tokens": 3}', "tokens is missing, or no list; expected text with targets as in: He sat"),
+        ("wsd", '{"tokens": 3}', "tokens must be a list, not 3; expected text with targets as in: He sat"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named_by_its_number(task, line, told, predicted):
@@ -253,12 +265,16 @@ def test_a_bilm_that_is_not_the_one_is_refused(predicted):
 @pytest.mark.parametrize(
     ("task", "other", "told"),
     [
-        ("ner", "texts.tsv", "texts.tsv, line 1: 'good' is no tag of spans"),
-        ("sentiment", "names.conll", "names.conll, line 1, character 1: 'John\\tB-PER' stands before the tree"),
-        ("pos", "names.conll", "names.conll: only CoNLL-U (.conllu) has columns with names"),
-        ("wic", "senses.data.xml", "senses.data.xml, line 1: no JSON"),
-        ("squad", "names.conll", "names.conll, line 1: no JSON: Expecting value at column 1"),
-        ("entailment", "texts.tsv", "texts.tsv, line 1: which of 2 columns are premise, hypothesis and label?"),
+        ("ner", "texts.tsv", "texts.tsv, line 1: 'good' is not a tag of spans"),
+        ("sentiment", "names.conll", "names.conll, line 1, character 1: 'John\\tB-PER' is before the tree"),
+        ("pos", "names.conll", "names.conll: only CoNLL-U (.conllu) has named columns"),
+        ("wic", "senses.data.xml", "senses.data.xml, line 1: invalid JSON"),
+        ("squad", "names.conll", "names.conll: invalid JSON: Expecting value at column 1"),
+        (
+            "entailment",
+            "texts.tsv",
+            "texts.tsv, line 1: cannot determine which of 2 columns are premise, hypothesis, label",
+        ),
     ],
 )
 def test_data_of_another_task_is_refused_by_file_and_line(task, other, told, elmore, models):
@@ -308,8 +324,7 @@ def test_a_whole_file_of_questions_is_sent_to_the_option_that_reads_it(indent, e
     ended = elmore("predict", models["squad"], file, "--device", "cpu")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == (
-        f"elmore: {file}, line 1: looks like a whole file of SQuAD, which --official reads (in Python: "
-        "official_predictions)\n"
+        f"elmore: {file}, line 1: this looks like a file of SQuAD; use --official (in Python: official_predictions)\n"
     )
     assert elmore("predict", models["squad"], file, "--device", "cpu", "--official").code == 0
 

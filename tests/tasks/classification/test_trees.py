@@ -32,18 +32,18 @@ def test_a_deep_tree_is_read():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("It works", "character 1: 'It' stands before the tree"),
-        (")", r"character 1: '\)' stands before the tree"),
-        ("(2 a) (2 b)", r"character 7: '\(2' stands behind the tree"),
-        ("(2 a))", r"character 6: '\)' stands behind the tree"),
+        ("It works", "character 1: 'It' is before the tree"),
+        (")", r"character 1: '\)' is before the tree"),
+        ("(2 a) (2 b)", r"character 7: '\(2' is after the tree"),
+        ("(2 a))", r"character 6: '\)' is after the tree"),
         ("(2 (2 a) (2 b)", "character 15: the line ends with 1 open bracket"),
-        ("(2 (2 a)(", "character 9: a label, 0 to 4, is due behind the bracket, and here is ''"),
-        ("(5 a)", "character 1: a label, 0 to 4, is due behind the bracket, and here is '5'"),
-        ("(2 (x a) (2 b))", "character 4: a label, .* and here is 'x'"),
-        ("((2 a))", "character 1: a label, .* and here is ''"),
-        ("(2 a b)", r"character 6: the token 'b' needs a node of its own, such as \(2 b\)"),
+        ("(2 (2 a)(", "character 9: expected a label, 0 to 4, after the bracket"),
+        ("(5 a)", "character 1: expected a label, 0 to 4, after the bracket"),
+        ("(2 (x a) (2 b))", "character 4: expected a label, 0 to 4, after the bracket"),
+        ("((2 a))", "character 1: expected a label, 0 to 4, after the bracket"),
+        ("(2 a b)", r"character 6: the token 'b' needs a separate node, such as \(2 b\)"),
         ("(2 a (2 b))", "character 11: the node that ends here has both a token and further nodes"),
-        ("(2 (2 b) a)", "character 10: the token 'a' needs a node of its own"),
+        ("(2 (2 b) a)", r"character 10: the token 'a' needs a separate node, such as \(2 a\)"),
         ("(2 (2 a) (2))", r"character 12: the node that ends here has neither a token nor further nodes"),
     ],
 )
@@ -56,7 +56,7 @@ def test_a_broken_tree_is_told_by_its_place(tmp_path, text, told):
 
 def test_a_file_without_trees_is_an_error(tmp_path):
     (tmp_path / "trees.txt").write_text("\n \n")
-    with pytest.raises(InputError, match=r"trees\.txt: holds no trees"):
+    with pytest.raises(InputError, match=r"trees\.txt: contains no trees"):
         read_trees(tmp_path / "trees.txt")
 
 

@@ -105,7 +105,7 @@ def test_nothing_found_is_zero_and_no_error(key, response):
 
 
 def test_documents_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="2 documents with gold clusters, and 1 with predicted"):
+    with pytest.raises(InputError, match="there are 2 documents with gold clusters and 1 with predicted clusters"):
         coreference_scores([[], []], [[]])
 
 

@@ -158,8 +158,8 @@ def test_gradients_are_the_same_however_many_spans_are_scored_at_once_and_kept(m
     h, x = random_tensor(1, 9, 3), random_tensor(2, 9, 2)
     results: list[list[Tensor]] = []
     for rows, kept in ((1, 0), (1, 2**30), (3, 2**30), (64, 0), (64, 2**30)):
-        monkeypatch.setattr(span_ranking, "ROWS_AT_ONCE", rows)
-        monkeypatch.setattr(span_ranking, "MOST_KEPT", kept)  # of 0, all is made again on the way back
+        monkeypatch.setattr(span_ranking, "PAIR_BATCH", rows)
+        monkeypatch.setattr(span_ranking, "MAX_STORED", kept)  # of 0, all is made again on the way back
         ranker = random_ranker(5, spans_per_word=1.0)
         leaves = [h.clone().requires_grad_(), x.clone().requires_grad_()]
         ranked = ranker(DocumentTokens(*leaves, [5, 4]))

@@ -11,7 +11,15 @@ from elmore.errors import InputError, InputWarning
 from elmore.tasks.core.config import TrainingOptions
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.trainer import TaskTraining
-from elmore.tasks.coref.task import COREF, CorefExample, CorefOptions, CorefRecipe, cut, draw_sentences, in_parts
+from elmore.tasks.coref.task import (
+    COREF,
+    CorefExample,
+    CorefOptions,
+    CorefRecipe,
+    sample_sentences,
+    slice_sentences,
+    split_document,
+)
 from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
 from elmore.tasks.significance import score_of
 
@@ -85,20 +93,20 @@ def test_a_text_without_words_has_no_clusters(model):
 
 
 def test_a_part_has_its_own_mentions_by_its_own_words():
-    part = cut(DOCUMENT, 1, 3)
+    part = slice_sentences(DOCUMENT, 1, 3)
     assert part.sentences == [["c"], ["d", "e", "f"]]
     assert part.mentions == [Mention(1, 0, 1), Mention(2, 1, 3)]
-    assert (part.first, cut(part, 1, 2).first) == (2, 3)
+    assert (part.first, slice_sentences(part, 1, 2).first) == (2, 3)
 
 
 def test_a_document_that_is_too_long_is_read_in_parts_and_that_is_said():
     with pytest.warns(
-        InputWarning, match=r"a.conll, line 1: has 7 words, and is read in 3 parts of up to 3; no cluster"
+        InputWarning, match=r"a.conll, line 1: has 7 words and is processed in 3 parts of at most 3; clusters"
     ):
-        parts = in_parts(DOCUMENT, longest=3)
+        parts = split_document(DOCUMENT, max_words=3)
     assert [part.sentences for part in parts] == [[["a", "b"], ["c"]], [["d", "e", "f"]], [["g"]]]
     assert [part.first for part in parts] == [0, 3, 6]
-    assert in_parts(DOCUMENT, longest=7) == [DOCUMENT]
+    assert split_document(DOCUMENT, max_words=7) == [DOCUMENT]
     # Cluster 1 is in three parts: found in pieces, it is scored as one of the document.
     score = COREF.score(parts, [[[(0, 1), (2, 3)]], [], []])
     whole = COREF.score([DOCUMENT], [[[(0, 1), (2, 3)]]])
@@ -107,8 +115,8 @@ def test_a_document_that_is_too_long_is_read_in_parts_and_that_is_said():
 
 
 def test_long_raw_text_is_read_in_parts_too(model, monkeypatch):
-    monkeypatch.setattr("elmore.tasks.coref.task.LONGEST_DOCUMENT", 9)
-    with pytest.warns(InputWarning, match="^text 1: has 12 words, and is read in 2 parts"):
+    monkeypatch.setattr("elmore.tasks.coref.task.MAX_WORDS", 9)
+    with pytest.warns(InputWarning, match="^text 1: has 12 words and is processed in 2 parts"):
         [result] = model.predict([TEXT])
     assert result.sentences == (4, 5, 3)
     assert all(TEXT[one.start : one.end] == one.text for cluster in result.clusters for one in cluster)
@@ -121,7 +129,7 @@ def test_the_score_is_that_without_clusters_of_one_mention_and_the_other_stands_
     assert (score.metric, score.value) == ("CoNLL F1", 100)
     assert score.parts["with_singletons"] < 100
     assert score.parts["with_singletons.b_cubed.recall"] == pytest.approx(75)
-    assert "the same with clusters of one mention: " in score.table
+    assert "with clusters of one mention: " in score.table
 
 
 def test_what_documents_count_makes_up_the_score():
@@ -145,11 +153,11 @@ def test_what_documents_count_makes_up_the_score():
 
 def test_which_sentences_a_step_reads_follows_from_seed_and_step():
     options = CorefOptions(max_sentences=2)
-    parts = [draw_sentences(DOCUMENT, options, np.random.default_rng([1, step])) for step in range(30)]
+    parts = [sample_sentences(DOCUMENT, options, np.random.default_rng([1, step])) for step in range(30)]
     assert {part.first for part in parts} == {0, 2, 3}  # of all three places
     assert all(len(part.sentences) == 2 for part in parts)
-    assert parts == [draw_sentences(DOCUMENT, options, np.random.default_rng([1, step])) for step in range(30)]
-    assert draw_sentences(DOCUMENT, CorefOptions(max_sentences=4), np.random.default_rng(1)) is DOCUMENT
+    assert parts == [sample_sentences(DOCUMENT, options, np.random.default_rng([1, step])) for step in range(30)]
+    assert sample_sentences(DOCUMENT, CorefOptions(max_sentences=4), np.random.default_rng(1)) is DOCUMENT
 
 
 def test_training_reads_what_is_drawn(model, data, monkeypatch):
@@ -160,7 +168,7 @@ def test_training_reads_what_is_drawn(model, data, monkeypatch):
         training,
         "task",
         training.task.__class__(
-            **{**vars(training.task), "draw_part": lambda one, *_: drawn.append(one) or cut(one, 0, 1)}
+            **{**vars(training.task), "draw_part": lambda one, *_: drawn.append(one) or slice_sentences(one, 0, 1)}
         ),
     )
     batches = [batch for _, batch in training._batches_ahead(0, 2, ())]
@@ -169,9 +177,11 @@ def test_training_reads_what_is_drawn(model, data, monkeypatch):
 
 
 def test_what_cannot_be_learnt_from_is_refused():
-    with pytest.raises(InputError, match="no two mentions of one cluster"):
+    with pytest.raises(InputError, match="no cluster of the training data has two mentions"):
         COREF.labels([CorefExample([["a"]], [Mention(1, 0, 1)])], CorefOptions())
-    with pytest.raises(InputError, match=r"training.batch_size is 2; coref reads one document at a time: set it to 1"):
+    with pytest.raises(
+        InputError, match=r"training\.batch_size is 2; coref trains on one document per step: set it to 1"
+    ):
         CorefRecipe(training=TrainingOptions(batch_size=2))
     with pytest.raises(InputError, match="scorer_hidden is empty"):
         CorefOptions(scorer_hidden=())
@@ -194,11 +204,11 @@ def test_mentions_that_cannot_be_found_are_counted_and_explained(model, tmp_path
     [example], notices = COREF.read([file], CorefOptions(max_width=10), to_train=True)
     assert len(example.mentions) == 7
     assert notices == (
-        "1 mention has more than 10 words, and cannot be found (task.max_width)",
-        "1 mention crosses another: of two that do, one is found at most",
-        "1 mention has the words of another, in a second cluster: the last cluster is learnt",
+        "1 mention of more than 10 words cannot be predicted (task.max_width)",
+        "1 mention overlaps another without nesting; the model predicts at most one of them",
+        "1 mention is also in another cluster with the same words: training uses the last cluster",
     )
-    assert "a span is found in one cluster at most" in model.evaluate(file).notices[-1]
+    assert "the model predicts one cluster for each span" in model.evaluate(file).notices[-1]
     assert not COREF.read([file], CorefOptions(max_width=11), to_train=True).notices[0].startswith("1 mention has more")
 
 
@@ -206,8 +216,8 @@ def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_ar
     model, data, tmp_path, monkeypatch
 ):
     # Two sentences, which have clusters; the parts of a document are put together again.
-    monkeypatch.setattr("elmore.tasks.coref.task.LONGEST_DOCUMENT", 9)
-    with pytest.warns(InputWarning, match="parts of up to 9"):
+    monkeypatch.setattr("elmore.tasks.coref.task.MAX_WORDS", 9)
+    with pytest.warns(InputWarning, match="parts of at most 9"):
         written = model.official_predictions(data)
     file = tmp_path / "response.conll"
     file.write_text(written, encoding="utf-8")
@@ -215,7 +225,7 @@ def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_ar
     assert [(one.name, one.part) for one in response] == [(one.name, one.part) for one in key]
     for one, other in zip(key, response, strict=True):
         assert [own.tokens for own in one.sentences] == [own.tokens for own in other.sentences]
-    with pytest.warns(InputWarning, match="parts of up to 9"):
+    with pytest.warns(InputWarning, match="parts of at most 9"):
         examples = COREF.read([data], CorefOptions(), to_train=False).examples
     expected = {
         (part.document, start + part.first, end + part.first)
@@ -228,7 +238,7 @@ def test_the_official_file_has_the_documents_of_the_key_and_the_clusters_that_ar
     for one, other in zip(key, response, strict=True):
         firsts = np.cumsum([0, *(len(own.tokens) for own in other.sentences)])
         for first, own in zip(firsts, other.sentences, strict=False):
-            read_again |= {(one.place, first + mention.start, first + mention.end) for mention in mentions(own)}
+            read_again |= {(one.location, first + mention.start, first + mention.end) for mention in mentions(own)}
     assert read_again == expected
 
 
@@ -243,7 +253,7 @@ def test_a_document_that_is_given_twice_is_written_twice(model, tmp_path):
 def test_data_without_clusters_is_refused_where_it_would_be_scored(model, tmp_path):
     file = tmp_path / "none.conll"
     file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"none\.conll, line 1: no two mentions of one cluster follow"):
+    with pytest.raises(InputError, match=r"none\.conll, line 1: no cluster from here on has two mentions"):
         model.evaluate(file)
 
 

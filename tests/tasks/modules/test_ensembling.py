@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmore.errors import InputError
-from elmore.tasks.coref.model import DocumentTokens, SpanLimits, SpanRanker, all_spans, prune, rank_together
+from elmore.tasks.coref.model import DocumentTokens, SpanLimits, SpanRanker, all_spans, ensemble_rank, prune
 from elmore.tasks.modules.crf import AllowedTransitions, LinearChainCrf
 from elmore.tasks.modules.ensembling import mean_of_probabilities, mean_scores
-from elmore.tasks.tagging.sequence_tagger import SequenceTagger, decode_together
+from elmore.tasks.tagging.model import SequenceTagger, ensemble_decode
 from ragged_batches import random_tensor
 from reference.strategies import patiently, seeds
 
@@ -75,7 +75,7 @@ def test_crfs_decide_by_the_mean_of_all_their_scores(seed: int) -> None:
         for tags in product(range(3), repeat=4)
         if crf.allowed_starts[tags[0]] and all(crf.allowed_pairs[pair] for pair in pairwise(tags))
     ]
-    [found] = decode_together(taggers, emissions, torch.ones(1, 4, dtype=torch.bool))
+    [found] = ensemble_decode(taggers, emissions, torch.ones(1, 4, dtype=torch.bool))
     assert tuple(found) == max(possible, key=score)
 
 
@@ -83,14 +83,14 @@ def test_without_a_crf_every_token_has_the_tag_that_is_most_probable_on_the_mean
     taggers = [random_tagger(number, crf=False) for number in range(3)]
     # Two lean a little to the first, one is sure of the second.
     emissions = [torch.tensor([[[0.1, 0.0, -9.0]]])] * 2 + [torch.tensor([[[0.0, 9.0, -9.0]]])]
-    assert decode_together(taggers, emissions, torch.ones(1, 1, dtype=torch.bool)) == [[1]]
-    assert decode_together(taggers[:2], emissions[:2], torch.ones(1, 1, dtype=torch.bool)) == [[0]]
+    assert ensemble_decode(taggers, emissions, torch.ones(1, 1, dtype=torch.bool)) == [[1]]
+    assert ensemble_decode(taggers[:2], emissions[:2], torch.ones(1, 1, dtype=torch.bool)) == [[0]]
 
 
 def test_taggers_with_a_crf_and_without_cannot_decide_together() -> None:
     taggers = [random_tagger(number, crf=number == 0) for number in range(2)]
-    with pytest.raises(InputError, match="some of the taggers have a CRF and others none"):
-        decode_together(taggers, [torch.zeros(1, 1, 3)] * 2, torch.ones(1, 1, dtype=torch.bool))
+    with pytest.raises(InputError, match="some of the taggers have a CRF and some have none"):
+        ensemble_decode(taggers, [torch.zeros(1, 1, 3)] * 2, torch.ones(1, 1, dtype=torch.bool))
 
 
 def random_ranker(seed: int, **limits: float) -> SpanRanker:
@@ -102,7 +102,7 @@ def test_rankers_choose_and_link_spans_by_the_means_of_their_scores() -> None:
     rankers = [random_ranker(number, max_width=3) for number in range(3)]
     lengths = [4, 5]
     tokens = [DocumentTokens(random_tensor(n, 9, 3), random_tensor(n + 9, 9, 2), lengths) for n in range(3)]
-    ranked = rank_together(rankers, tokens)
+    ranked = ensemble_rank(rankers, tokens)
     starts, ends = all_spans(lengths, 3)
     with torch.no_grad():
         mentions = [
@@ -118,5 +118,5 @@ def test_rankers_choose_and_link_spans_by_the_means_of_their_scores() -> None:
 def test_rankers_of_other_spans_cannot_decide_together() -> None:
     rankers = [random_ranker(1, max_width=3), random_ranker(1, max_width=4)]
     tokens = DocumentTokens(random_tensor(1, 2, 3), random_tensor(2, 2, 2), [2])
-    with pytest.raises(InputError, match="spans of other widths"):
-        rank_together(rankers, [tokens, tokens])
+    with pytest.raises(InputError, match="the models have different limits of spans"):
+        ensemble_rank(rankers, [tokens, tokens])

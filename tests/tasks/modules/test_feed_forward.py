@@ -67,5 +67,5 @@ def test_dropout_is_behind_each_layer_and_in_training_alone(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [FeedForward, Maxout])
 def test_another_number_of_dropouts_is_refused(kind: Any) -> None:
-    with pytest.raises(InputError, match="2 layers were given 3 probabilities"):
+    with pytest.raises(InputError, match="3 dropout probabilities were passed for 2 layers"):
         kind(4, (5, 3), dropout=(0.1, 0.2, 0.3))

@@ -47,7 +47,7 @@ def test_a_document_has_its_name_sentences_propositions_and_mentions(tmp_path):
     assert (document.name, document.part) == ("a/b", "003")
     first, second = document.sentences
     assert first.tokens == ["She", "wants", "to", "see", "her", "dog"]
-    assert second.place(1) == f"{tmp_path / 'a.conll'}, line 10"
+    assert second.location(1) == f"{tmp_path / 'a.conll'}, line 10"
     assert propositions(first) == [
         Proposition(1, "want", [Span("ARG0", 0, 1), Span("V", 1, 2), Span("ARG1", 2, 6)]),
         Proposition(3, "see", [Span("ARG0", 0, 1), Span("V", 3, 4), Span("ARG1", 4, 6)]),
@@ -117,20 +117,23 @@ def read_all(path: Path) -> None:
     [
         (
             [*SENTENCE[:2], SENTENCE[2].replace("\tNN", "", 1)],
-            "line 4: the rows before have 14 columns, and here are 13",
+            "line 4: found 13 columns",
         ),
-        (["doc\t0\t0\tShe\t-"], "line 2: CoNLL-2012 has 12 columns or more, and here are 5"),
+        (["doc\t0\t0\tShe\t-"], "line 2: CoNLL-2012 has at least 12 columns"),
         (changed(2, 3, ""), r"line 4: the word \(column 4\) is missing"),
         (changed(0, 11, "(ARG0*"), r"line 3, column 12: V begins inside of ARG0"),
-        (changed(2, 11, "*)"), "line 4, column 12: an argument ends, and none has begun"),
-        (changed(5, 11, "*"), "line 4, column 12: ARG1 begins and does not end in its sentence"),
-        (changed(2, 11, "ARG1"), r"line 4, column 12: 'ARG1' is no argument; expected \(LABEL\*"),
+        (changed(2, 11, "*)"), "line 4, column 12: an argument ends here, and none has begun"),
+        (changed(5, 11, "*"), "line 4, column 12: ARG1 has no end in its sentence"),
+        (
+            changed(2, 11, "ARG1"),
+            r"line 4, column 12: 'ARG1' is not an argument; expected \(LABEL\*, \*, \*\) or \(LABEL\*\)",
+        ),
         (changed(1, 11, "*"), r"line 3: the arguments of 'wants' \(column 12\) have no V"),
-        (changed(3, 6, "-"), "line 2: has 2 columns of arguments, and 1 predicate with a roleset"),
-        (changed(0, 13, "(1"), r"line 2: cluster 1: a mention begins and does not end in its sentence"),
+        (changed(3, 6, "-"), "line 2: has 2 columns of arguments and 1 predicate with a roleset"),
+        (changed(0, 13, "(1"), r"line 2: cluster 1: a mention has no end in its sentence"),
         (changed(0, 13, "1)"), "line 2: a mention of cluster 1 ends, and none has begun"),
-        (changed(0, 13, "(x)"), r"line 2: '\(x\)' are no mentions"),
-        (changed(0, 13, "(1||2)"), "are no mentions"),
+        (changed(0, 13, "(x)"), r"line 2: '\(x\)' are not mentions"),
+        (changed(0, 13, "(1||2)"), r"line 2: '\(1\|\|2\)' are not mentions"),
     ],
 )
 def test_a_malformed_line_is_named(rows, told, tmp_path):
@@ -143,11 +146,14 @@ def test_a_malformed_line_is_named(rows, told, tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "holds no documents; expected #begin document"),
-        ("word\tB-PER\n", "line 1: expected #begin document, and here is 'word.*is this CoNLL-2012"),
-        ("#begin document (a); part 000\n", "line 1: the document does not end; the file may be cut short"),
-        ("#begin document (a); part 000\n#begin document (b); part 000\n", "line 2: a document begins before that of"),
-        ("#end document\n", "line 1: a document ends, and none has begun"),
+        ("", "contains no documents; expected #begin document and CoNLL-2012 columns"),
+        ("word\tB-PER\n", r"line 1: expected #begin document, found 'word\\tB-PER'"),
+        ("#begin document (a); part 000\n", "line 1: the document has no end; the file may be truncated"),
+        (
+            "#begin document (a); part 000\n#begin document (b); part 000\n",
+            r"line 2: a document begins before the document of .*a\.conll, line 1 has ended",
+        ),
+        ("#end document\n", "line 1: #end document without #begin document"),
     ],
 )
 def test_a_malformed_file_is_named(text, told, tmp_path):

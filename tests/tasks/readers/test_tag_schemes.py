@@ -120,14 +120,14 @@ def test_mixed_schemes_are_an_error_that_names_the_tags():
     assert "not IOB1: 'B-PER' after 'O' (sentence 2, word 2)" in str(error.value)
     assert "not BIOUL: 'B-PER' at the end of a sentence (sentence 2, word 2)" in str(error.value)
     with pytest.raises(InputError, match=r"'I-A' after 'O' \(line 1\.1\)"):
-        detect_scheme([["B-A"], ["O", "I-A"]], place=lambda sentence, word: f"line {sentence}.{word}")
+        detect_scheme([["B-A"], ["O", "I-A"]], location=lambda sentence, word: f"line {sentence}.{word}")
 
 
 @pytest.mark.parametrize("tag", ["NOUN", "X-PER", "B-", "", "o", "O-PER", "-PER"])
 def test_what_is_no_tag_of_spans_is_named(tag):
-    with pytest.raises(InputError, match=f"^sentence 2, word 3: '{tag}' is no tag of spans"):
+    with pytest.raises(InputError, match=f"^sentence 2, word 3: '{tag}' is not a tag of spans"):
         detect_scheme([["O"], ["O", "B-PER", tag]])
-    with pytest.raises(InputError, match=f"^'{tag}' is no tag of spans"):
+    with pytest.raises(InputError, match=f"^'{tag}' is not a tag of spans"):
         lenient_spans(["O", tag])
 
 
@@ -161,7 +161,7 @@ def test_a_tag_without_a_label_does_not_go_on_with_what_is_outside():
 
 
 def test_transitions_of_another_scheme_are_refused():
-    with pytest.raises(InputError, match="'U-A' is no tag of BIO"):
+    with pytest.raises(InputError, match="'U-A' is not a BIO tag"):
         allowed_transitions(["O", "U-A"], "bio")
-    with pytest.raises(InputError, match="to be bio, iob1, bioul, and is 'iobes'"):
+    with pytest.raises(InputError, match="'iobes'; it must be bio, iob1, bioul"):
         allowed_transitions(["O"], "iobes")

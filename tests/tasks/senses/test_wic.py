@@ -169,12 +169,21 @@ def test_predictions_are_the_same_alone_and_in_a_batch(method, runs):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("The [bow].", "there are 1 texts in"),
-        ("The [bow].\tNo marks", "there is not one word in brackets in 'No marks'; expected two texts with a tab"),
-        ("The [bow].\tA [bow] and a [bow]", "there is not one word in brackets"),
-        ("The [bow].\tA [ ]", "there is not one word in brackets"),
-        ('{"sentence1": "A bow"}', "the pair: lemma is to be a text, and is missing"),
-        (wic_line("A [bow]", "A [bow]", None).replace('"end1": 5', '"end1": 9'), "the pair: start1 2 and end1 9 mark"),
+        ("The [bow].", "text 1: there must be two texts"),
+        (
+            "The [bow].\tNo marks",
+            "text 1: 'No marks' must have exactly one word in brackets; expected two texts separated by a",
+        ),
+        (
+            "The [bow].\tA [bow] and a [bow]",
+            r"'A \[bow\] and a \[bow\]' must have exactly one word in brackets",
+        ),
+        ("The [bow].\tA [ ]", r"'A \[ \]' must have exactly one word in brackets"),
+        ('{"sentence1": "A bow"}', "text 1: lemma is missing"),
+        (
+            wic_line("A [bow]", "A [bow]", None).replace('"end1": 5', '"end1": 9'),
+            r"text 1: start1 2 and end1 9 are not a word of sentence1 \(5 characters\)",
+        ),
     ],
 )
 def test_a_pair_that_cannot_be_read_is_answered_with_what_is_expected(text, complaint, runs):
@@ -183,14 +192,16 @@ def test_a_pair_that_cannot_be_read_is_answered_with_what_is_expected(text, comp
 
 
 def test_characters_that_hold_no_word_are_named():
-    with pytest.raises(InputError, match=r"x, line 3: the characters from 1 up to 2 of 'a b' hold no word"):
+    with pytest.raises(InputError, match=r"line 3: the characters 1 to 2 of 'a b' contain no word"):
         token_use(WordInContext("a b", 1, 2), StyledTokenizer("moses"), "x, line 3")
 
 
 def test_ratings_are_no_labels(data, rated, runs, tmp_path):
-    with pytest.raises(InputError, match=r"ratings.txt: has ratings, by which a model can be evaluated; to train"):
+    with pytest.raises(
+        InputError, match=r"ratings\.txt: has ratings, which can only be used for evaluation; training needs labels"
+    ):
         train_small("wic", tmp_path / "1", rated)
-    with pytest.raises(InputError, match=r"ratings.txt, line 1: has no label, and a threshold is chosen by labels"):
+    with pytest.raises(InputError, match="has no label"):
         train_small("wic", tmp_path / "2", data, dev=rated)
-    with pytest.raises(InputError, match="some of these pairs have labels, others ratings; score them apart"):
+    with pytest.raises(InputError, match="some of these pairs have labels and others ratings"):
         load(runs["threshold"], device="cpu").evaluate([data, rated])

@@ -42,22 +42,22 @@ def test_a_pair_has_two_uses_and_a_label(file):
 def test_labels_may_be_missing_only_if_told(file):
     path = file(json.dumps({name: value for name, value in PAIR.items() if name != "label"}))
     assert read_wic(path, labeled=False)[0].label is None
-    with pytest.raises(InputError, match="line 1: the label is to be true or false, and is missing"):
+    with pytest.raises(InputError, match="line 1: the label must be true or false, and is missing"):
         read_wic(path)
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"label": 1}, "the label is to be true or false, and is 1"),
-        ({"label": ["T"]}, "the label is to be true or false"),
-        ({"lemma": None}, "lemma is to be a text, and is None"),
-        ({"pos": ""}, "pos is to be a text, and is ''"),
-        ({"start1": "3"}, "start1 is to be a whole number, and is '3'"),
-        ({"start1": True}, "start1 is to be a whole number, and is True"),
-        ({"end1": 15}, "start1 10 and end1 15 mark no word in sentence1, which has 14 characters"),
-        ({"start2": 4}, "start2 4 and end2 4 mark no word in sentence2"),
-        ({"start1": -1}, "start1 -1 and end1 13 mark no word"),
+        ({"label": 1}, "the label must be true or false, and is 1"),
+        ({"label": ["T"]}, r"the label must be true or false, and is \['T'\]"),
+        ({"lemma": None}, "lemma must be a string, not None"),
+        ({"pos": ""}, "pos is empty"),
+        ({"start1": "3"}, "start1 must be an integer, not '3'"),
+        ({"start1": True}, "start1 must be an integer, not True"),
+        ({"end1": 15}, r"start1 10 and end1 15 are not a word of sentence1 \(14 characters\)"),
+        ({"start2": 4}, r"start2 4 and end2 4 are not a word of sentence2 \(15 characters\)"),
+        ({"start1": -1}, r"start1 -1 and end1 13 are not a word of sentence1 \(14 characters\)"),
     ],
 )
 def test_a_pair_that_cannot_be_read_is_named(file, change, told):
@@ -69,9 +69,9 @@ def test_a_pair_that_cannot_be_read_is_named(file, change, told):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", r"line 1: no JSON: Expecting property name enclosed in double quotes at column 2$"),
-        ("[]", "line 1: expected an object"),
-        ("\n", "pairs.txt: holds no pairs"),
+        ("{", "line 1: invalid JSON: Expecting property name enclosed in double quotes at column 2"),
+        ("[]", r"line 1: expected a JSON object, such as \{…\}, not '\[\]'"),
+        ("\n", r"pairs\.txt: contains no pairs"),
     ],
 )
 def test_lines_that_are_no_pairs_are_named(file, content, told):
@@ -91,14 +91,14 @@ def test_a_rated_pair_has_its_words_unmarked(file):
 @pytest.mark.parametrize(
     ("column", "value", "told"),
     [
-        (5, "take a bow now", "column 6 is to mark one word"),
-        (5, "take a <b> </b> now", "column 6 is to mark one word"),
-        (6, "a <b> b </b> c <b> d </b>", "column 7 is to mark one word"),
-        (6, "a </b> b <b>", "column 7 is to mark one word"),
-        (7, "x", "a rating is a number from 0 to 10, and here is 'x'"),
-        (17, "11", "a rating is a number from 0 to 10, and here is '11'"),
-        (17, "nan", "a rating is a number from 0 to 10, and here is 'nan'"),
-        (17, "1\t2", "18 columns with tabs between them are due, and here are 19"),
+        (5, "take a bow now", "column 6 must mark one word, as in: the <b> nut </b> of a guitar"),
+        (5, "take a <b> </b> now", "column 6 must mark one word, as in: the <b> nut </b> of a guitar"),
+        (6, "a <b> b </b> c <b> d </b>", "column 7 must mark one word, as in: the <b> nut </b> of a guitar"),
+        (6, "a </b> b <b>", "column 7 must mark one word, as in: the <b> nut </b> of a guitar"),
+        (7, "x", "a rating must be a number from 0 to 10, not 'x'"),
+        (17, "11", "a rating must be a number from 0 to 10, not '11'"),
+        (17, "nan", "a rating must be a number from 0 to 10, not 'nan'"),
+        (17, "1\t2", "expected 18 tab-separated columns"),
     ],
 )
 def test_a_rated_pair_that_cannot_be_read_is_named(file, column, value, told):
@@ -108,7 +108,7 @@ def test_a_rated_pair_that_cannot_be_read_is_named(file, column, value, told):
 
 
 def test_an_empty_file_of_ratings_is_an_error(file):
-    with pytest.raises(InputError, match="holds no pairs"):
+    with pytest.raises(InputError, match="contains no pairs"):
         read_scws(file(""))
 
 

@@ -10,8 +10,9 @@ from elmore.errors import InputError, NotFound
 from elmore.tasks.core.events import Configured, Finished, Fitted, Fitting
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import train
-from elmore.tasks.senses.wsd import LinearSense, NearestSense, PredictedSense, SenseSentence
-from elmore.tasks.senses.wsd_reader import WsdInstance
+from elmore.tasks.senses.inventory import inventory_labels, read_sense_index
+from elmore.tasks.senses.wsd import WSD, LinearSense, NearestCentroid, PredictedSense, SenseSentence, wsd_scores
+from elmore.tasks.senses.wsd_reader import WsdInstance, read_wsd
 from elmore.training.events import Stopped
 from small_senses import BEND, GREETING, SENTENCES, SMALL, WEAPON, train_small, write_index, write_wsd
 
@@ -38,14 +39,14 @@ def test_both_methods_learn_a_handful(method, data, runs):
     score = load(runs[method], device="cpu").evaluate(data)
     assert score.value == 100
     assert score.parts["VERB.gold"] == 1
-    assert isinstance(load(runs[method]).assembled.model, {"nearest": NearestSense, "linear": LinearSense}[method])
+    assert isinstance(load(runs[method]).assembled.model, {"nearest": NearestCentroid, "linear": LinearSense}[method])
 
 
 # Vectors of words that are worked out by hand: uses of a lemma differ by their words alone.
 VECTORS = "bow 1 0\nbows 0.6 0.8\nprow 0 1\nmiddle 1 1\nnear 3 4\nfar 1 -1\nother 0 0.5\nodd 0.1 0.7\n"
 
 
-def hand_made(folder: Path, train: list, dev: list | None = None, **more) -> NearestSense:
+def hand_made(folder: Path, train: list, dev: list | None = None, **more) -> NearestCentroid:
     """A model of nearest means on these vectors alone."""
     (folder / "vectors.txt").write_text(VECTORS)
     train_small(
@@ -60,7 +61,7 @@ def hand_made(folder: Path, train: list, dev: list | None = None, **more) -> Nea
         **more,
     )
     model = load(folder / "run", device="cpu").assembled.model
-    assert isinstance(model, NearestSense)
+    assert isinstance(model, NearestCentroid)
     return model
 
 
@@ -229,18 +230,21 @@ def test_predictions_are_the_same_alone_and_in_a_batch(runs):
     [
         ("No target here.", r"there is no target in 'No target here\.'; expected text with targets as in: "),
         ("A [bow|bow|noun].", "the part of speech is 'noun'; it must be NOUN, VERB, ADJ, ADV"),
-        ("A [ |bow|NOUN] and more", "the target ' ' does not stand inside of one sentence"),
-        ('{"tokens": ["A"]', "^text 1: no JSON: Expecting ',' delimiter at column 17; expected text"),
+        ("A [ |bow|NOUN] and more", "text 1: the target ' ' is not inside of one sentence of 'A   and more'"),
+        (
+            '{"tokens": ["A"]',
+            "text 1: invalid JSON: Expecting ',' delimiter at column 17; expected text with targets as in:",
+        ),
         ('{"tokens": ["A"], "targets": []}', "there is no target in"),
-        ('{"tokens": [], "targets": []}', "tokens are to be words, and one at least"),
-        ('{"tokens": ["A", "bow"]}', "targets is missing, or no list"),
+        ('{"tokens": [], "targets": []}', "text 1: tokens must be a list of at least one word"),
+        ('{"tokens": ["A", "bow"]}', "text 1: targets is missing"),
         (
             '{"tokens": ["A", "bow"], "targets": [{"start": 1, "end": 3, "lemma": "bow", "pos": "NOUN"}]}',
-            "the target from token 1 up to 3 is outside of its sentence, which has 2 tokens",
+            "text 1: the target from token 1 up to 3 is outside of its sentence",
         ),
         (
             '{"tokens": ["A", "bow"], "targets": [{"start": 1, "end": 2, "pos": "NOUN"}]}',
-            "lemma is missing, or no str",
+            "text 1: lemma is missing",
         ),
     ],
 )
@@ -251,15 +255,18 @@ def test_a_request_that_cannot_be_read_is_answered_with_what_is_expected(text, c
 
 def test_a_training_that_cannot_work_is_refused(data, tmp_path):
     index = str(write_index(tmp_path))
-    with pytest.raises(InputError, match=r"task.sense_index is not set; it is to name WordNet's index\.sense"):
+    with pytest.raises(
+        InputError,
+        match=r"task\.sense_index is not set; it must name WordNet's index\.sense, for words whose lemma is not",
+    ):
         train_small("wsd", tmp_path / "1", data)
     assert not (tmp_path / "1").exists()
     with pytest.raises(NotFound, match=r"nokeys\.gold\.key\.txt: no such file"):
         train_small("wsd", tmp_path / "2", Path(data).rename(tmp_path / "nokeys.data.xml"))
     (tmp_path / "nokeys.data.xml").rename(data)
     for changes, complaint in [
-        ({"elmo__where": "both"}, "elmo.where is both, and this model has no RNN"),
-        ({"elmo__training": "joint"}, "elmo.training is joint, and this method trains nothing"),
+        ({"elmo__where": "both"}, r"elmo\.where is both"),
+        ({"elmo__training": "joint"}, "elmo.training is joint, and this method is not trained"),
         ({"words__vectors": "random"}, "vectors of words or characters would stay random"),
         ({"elmo__where": "none"}, "the model would see no tokens"),
     ]:
@@ -306,3 +313,82 @@ def test_a_fit_that_is_stopped_can_be_begun_again(data, tmp_path, cache):
     assert isinstance(list(events)[-1], Stopped)
     assert not (tmp_path / "run/model").exists()
     assert isinstance(list(train("wsd", tmp_path / "run", resume=True, **given))[-1], Finished)
+
+
+def instance(name: str, pos: str, *keys: str) -> WsdInstance:
+    return WsdInstance(name, "x", pos, 0, 1, keys)
+
+
+GOLD = {
+    "one": [instance("t0", "NOUN", "a", "b"), instance("t1", "NOUN", "c"), instance("t2", "VERB", "d")],
+    "two": [instance("t0", "ADV", "e")],
+}
+
+
+def test_any_gold_key_counts_and_an_unanswered_instance_lowers_recall_alone():
+    score = wsd_scores(GOLD, {"one": {"t0": "b", "t1": "x"}, "two": {"t0": "e"}})
+    # By hand: 3 answers, 2 right, 4 instances.
+    assert score.parts["precision"] == pytest.approx(100 * 2 / 3)
+    assert score.parts["recall"] == 50
+    assert score.value == score.parts["f1"] == pytest.approx(100 * 4 / 7)
+    assert (score.parts["one.gold"], score.parts["one.found"], score.parts["one.correct"]) == (3, 2, 1)
+    assert (score.parts["NOUN.recall"], score.parts["one.NOUN.f1"], score.parts["two.ADV.f1"]) == (50, 50, 100)
+    assert score.parts["VERB.found"] == 0
+    assert score.table.split("\n") == [
+        "F1     all   NOUN   VERB    ADV  instances  answered",
+        "one   40.0   50.0    0.0      -          3         2",
+        "two  100.0      -      -  100.0          1         1",
+        "all   57.1   50.0    0.0  100.0          4         3",
+    ]
+
+
+def test_the_same_id_in_another_set_is_another_instance():
+    assert wsd_scores(GOLD, {"two": {"t0": "a"}}).parts["correct"] == 0
+
+
+def test_answers_that_nobody_asked_for_are_refused():
+    with pytest.raises(InputError, match="one: there are answers for instances that it does not have: t9"):
+        wsd_scores(GOLD, {"one": {"t9": "a"}})
+    with pytest.raises(InputError, match="there are answers for three"):
+        wsd_scores(GOLD, {"three": {}})
+
+
+def test_the_first_sense_scores_what_was_published(shared):
+    folder = shared / "data" / "tasks" / "wsd"
+    senses = read_sense_index(folder / "wordnet30.index.sense.xz")
+    names = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
+    gold = {
+        name: [one for sentence in read_wsd(folder / f"{name}.data.xml.xz") for one in sentence.instances]
+        for name in names
+    }
+    first = {name: {one.id: senses[one.lemma, one.pos][0] for one in asked} for name, asked in gold.items()}
+    score = wsd_scores(gold, first)
+    # Raganato, Camacho-Collados and Navigli (2017), table 2, "WordNet 1st sense"; the README of the data repeats them.
+    assert [round(score.parts[f"{name}.f1"], 1) for name in names] == [66.8, 66.2, 55.2, 63.0, 67.8]
+    assert (round(score.value, 1), score.parts["gold"]) == (65.2, 7_253)
+    del gold["semeval2007"], first["semeval2007"]
+    # The four sets of Peters et al. (2018), table 5, "WordNet 1st Sense Baseline".
+    assert round(wsd_scores(gold, first).value, 1) == 65.9
+
+
+def test_linear_predicts_batch_without_trained_lemma(data, tmp_path):
+    index = write_index(tmp_path)
+    train_small("wsd", tmp_path / "run", data, task__method="linear", task__sense_index=str(index), training__epochs=1)
+    model = load(tmp_path / "run", device="cpu")
+    [stern] = model.predict(["A [stern|stern|NOUN] look."])
+    assert [(sense.sense, sense.is_first_sense) for sense in stern.senses] == [("stern%1:06:00::", True)]
+    [unknown] = model.predict(["A [zyx|zyx|NOUN]."])
+    assert [sense.sense for sense in unknown.senses] == [None]
+
+
+def test_unseen_counts_targets_without_predictable_sense(data, tmp_path):
+    index = write_index(tmp_path)
+    labels = inventory_labels([WsdInstance("1", "bow", "NOUN", 0, 1, (GREETING,))], read_sense_index(index))
+    instances = [
+        WsdInstance("1", "bow", "NOUN", 0, 1, (WEAPON,)),
+        WsdInstance("2", "bow", "NOUN", 0, 1, (GREETING, WEAPON)),
+        WsdInstance("3", "stern", "NOUN", 0, 1, ("stern%1:06:00::",)),
+    ]
+    assert WSD.unseen([SenseSentence(["bow"], instances)], labels) == [
+        f"1 target has a label that is not in the training data and counts as wrong: {WEAPON}"
+    ]

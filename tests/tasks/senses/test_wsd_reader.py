@@ -62,7 +62,7 @@ def test_the_file_of_keys_can_be_named_and_is_missed(file, tmp_path):
     path = file()
     keys = (tmp_path / "x.gold.key.txt").rename(tmp_path / "other.txt")
     assert read_wsd(path, keys=keys) == EXPECTED
-    with pytest.raises(NotFound, match=r"x\.gold\.key\.txt: no such file, packed or not"):
+    with pytest.raises(NotFound, match=r"x\.gold\.key\.txt: no such file, plain or compressed"):
         read_wsd(path)
 
 
@@ -80,21 +80,24 @@ BOMB = """<?xml version="1.0"?>
             XML.replace("<corpus", '<!DOCTYPE corpus SYSTEM "file:///etc/passwd">\n<corpus'),
             "line 2: has a document type",
         ),
-        (XML.replace("&amp;</wf>", "&</wf>"), "line 8: no well-formed XML: "),
-        (XML.replace("&amp;</wf>", "&nbsp;</wf>"), "line 8: no well-formed XML: undefined entity"),
-        (XML.replace("</corpus>", ""), "line 13: no well-formed XML: no element found"),
-        ("", "line 1: no well-formed XML: no element found"),
-        ("<corpus/>", "holds no sentences"),
-        ("<html><body/></html>", "line 1: <html> cannot stand here; expected corpus, text"),
+        (XML.replace("&amp;</wf>", "&</wf>"), r"line 8: invalid XML: not well-formed \(invalid token\)"),
+        (XML.replace("&amp;</wf>", "&nbsp;</wf>"), "line 8: invalid XML: undefined entity"),
+        (XML.replace("</corpus>", ""), "line 13: invalid XML: no element found"),
+        ("", "line 1: invalid XML: no element found"),
+        ("<corpus/>", "contains no sentences"),
+        (
+            "<html><body/></html>",
+            "line 1: unexpected <html>; expected corpus, text, sentence, and in a sentence wf and",
+        ),
         (
             XML.replace('<wf lemma="he"', "<sentence><wf").replace("He</wf>", "He</wf></sentence>"),
-            "line 5: <sentence> cannot",
+            "line 5: unexpected <sentence> inside of <sentence>",
         ),
         (XML.replace(">He<", "><"), "line 5: <wf> has no text"),
-        (XML.replace("He</wf>", "He</wf> he"), "line 6: the text 'he' stands outside of <wf> and <instance>"),
-        (XML.replace("</sentence>", "x</sentence>"), "line 10: the text 'x' stands outside"),
+        (XML.replace("He</wf>", "He</wf> he"), "line 6: the text 'he' is outside of <wf> and <instance>"),
+        (XML.replace("</sentence>", "x</sentence>"), "line 10: the text 'x' is outside of <wf> and <instance>"),
         (XML.replace(' lemma="art"', ""), "line 9: <instance> has no lemma"),
-        (XML.replace("s000.t001", "s000.t000"), "line 9: there was an instance 'd000.s000.t000' before"),
+        (XML.replace("s000.t001", "s000.t000"), r"line 9: a second instance 'd000\.s000\.t000'"),
         (
             XML.replace("s000.t001", "s000.t002"),
             r"line 9: the instance 'd000.s000.t002' has no keys in .*x\.gold\.key\.txt",
@@ -110,7 +113,7 @@ def test_other_xml_is_named_by_its_line(file, xml, told):
     ("keys", "told"),
     [
         (KEYS + "d000.s000.t002 a%1:01:01::\n", "has keys of 1 instances that .* does not have: d000.s000.t002"),
-        (KEYS + "d000.s000.t001 a%1:01:01::\n", "line 3: the instance 'd000.s000.t001' had its keys already"),
+        (KEYS + "d000.s000.t001 a%1:01:01::\n", r"line 3: the instance 'd000\.s000\.t001' occurs a second time"),
         (KEYS + "\nd000.s000.t002\n", "line 4: expected the id of an instance and its sense keys"),
         (KEYS + "d000.s000.t002 art\n", "line 3: expected the id of an instance and its sense keys"),
     ],

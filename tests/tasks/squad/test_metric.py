@@ -44,7 +44,7 @@ def test_the_best_of_several_answers_counts_and_a_missing_one_is_wrong():
 
 def test_nothing_scores_nothing_and_a_question_without_answers_is_refused():
     assert squad_scores({}, {}).value == 0
-    with pytest.raises(InputError, match="question 7 has no answers to score by"):
+    with pytest.raises(InputError, match="question 7 has no gold answers"):
         squad_scores({"7": []}, {"7": "x"})
 
 

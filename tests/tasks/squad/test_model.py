@@ -7,10 +7,17 @@ import pytest
 import torch
 
 from elmore.errors import InputError
-from elmore.tasks.modules.encoder_inputs import EncoderInputs
-from elmore.tasks.squad.answer_spans import SpanLogits, SpanPredictor, best_spans, span_loss
-from elmore.tasks.squad.attention_flow import AttentionFlow, ResidualSelfAttention, SelfAttention
-from elmore.tasks.squad.model import Bidaf
+from elmore.tasks.modules.rnn import EncoderInputs
+from elmore.tasks.squad.model import (
+    AttentionFlow,
+    Bidaf,
+    ResidualSelfAttention,
+    SelfAttention,
+    SpanLogits,
+    SpanPredictor,
+    best_spans,
+    span_loss,
+)
 from ragged_batches import ragged_mask, random_tensor
 
 CONTEXTS, QUESTIONS = [5, 1, 3, 6], [2, 4, 1, 3]
@@ -214,5 +221,5 @@ def test_it_learns_a_handful_and_runs_under_autocast() -> None:
 
 def test_vectors_that_are_missing_are_refused() -> None:
     pair = inputs(4, CONTEXTS, 0), inputs(6, QUESTIONS, 0)
-    with pytest.raises(InputError, match="extra vectors of size 2 and was given size 0"):
+    with pytest.raises(InputError, match="this network takes extra vectors of size 2"):
         randomized(Bidaf(5, extra_dim=2, hidden=3))(*pair)

@@ -31,7 +31,7 @@ def file(tmp_path):
 def test_a_paragraph_has_its_questions_and_they_their_answers(name, file):
     path = file(stored(PARAGRAPH), name)
     place = f"{path}, article 1, paragraph 1, question 1"
-    question = SquadQuestion("1", "Who met Bob?", (GoldAnswer("Ann", 0),), is_impossible=False, place=place)
+    question = SquadQuestion("1", "Who met Bob?", (GoldAnswer("Ann", 0),), is_impossible=False, location=place)
     assert read_squad(path) == [SquadParagraph("Ann met Bob.", (question,))]
 
 
@@ -49,36 +49,36 @@ def test_questions_that_cannot_be_answered_are_marked(file):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('{"data": [\n{"paragraphs" 3}]}', "line 2: no JSON: Expecting ':' delimiter at column 15"),
-        (f"[{'9' * 5000}]", "no JSON of SQuAD's form: .* or a number is too long"),
-        ("[" * 100_000, "no JSON of SQuAD's form: it is nested too deeply"),
-        ("[1]", "expected an object as SQuAD has it"),
-        ("{}", "data is to be a list of objects, and is missing; there are "),
-        ('{"data": [3]}', r"data is to be a list of objects, and is \[3\]"),
+        ('{"data": [\n{"paragraphs" 3}]}', "line 2, column 15"),
+        (f"[{'9' * 5000}]", "unreadable JSON: the nesting is too deep, or a number is too long"),
+        ("[" * 100_000, "unreadable JSON: the nesting is too deep, or a number is too long"),
+        ("[1]", r"expected a JSON object, such as \{…\}, not '\[1\]'"),
+        ("{}", "data is missing"),
+        ('{"data": [3]}', r"data must be a list of objects, not \[3\]"),
         (
             '{"data": [{"title": "x"}]}',
-            "article 1: paragraphs is to be a list of objects, and is missing; there are title",
+            "article 1: paragraphs is missing; the object has title",
         ),
-        (stored({"qas": []}), "article 1, paragraph 1: context is to be a text, and is missing; there are qas"),
-        (stored({"context": "a"}), "article 1, paragraph 1: qas is to be a list of objects, and is missing"),
+        (stored({"qas": []}), "article 1, paragraph 1: context is missing; the object has qas"),
+        (stored({"context": "a"}), "article 1, paragraph 1: qas is missing"),
         (stored(PARAGRAPH | {"context": " "}), "article 1, paragraph 1: the context is empty"),
         (
             stored(PARAGRAPH | {"qas": [{"id": "1"}]}),
-            "paragraph 1, question 1: question is to be a text, and is missing",
+            "paragraph 1, question 1: question is missing",
         ),
-        (stored(PARAGRAPH | {"qas": [QUESTION | {"id": 1}]}), "question 1: id is to be a text, and is 1"),
+        (stored(PARAGRAPH | {"qas": [QUESTION | {"id": 1}]}), "question 1: id must be a string, not 1"),
         (stored(PARAGRAPH | {"qas": [QUESTION | {"question": ""}]}), "question 1: the question is empty"),
         (
             stored(
                 PARAGRAPH,
                 PARAGRAPH | {"qas": [QUESTION | {"id": "2", "answers": [{"text": "a", "answer_start": "0"}]}]},
             ),
-            "paragraph 2, question 1: answer_start is to be a whole number, and is '0'",
+            "paragraph 2, question 1: answer_start must be an integer, not '0'",
         ),
-        (stored(PARAGRAPH, PARAGRAPH), "paragraph 2, question 1: the id '1' stands twice in this file"),
-        (stored(), "holds no questions; SQuAD has them in the list qas"),
-        (stored(PARAGRAPH | {"qas": []}), "holds no questions; SQuAD has them in the list qas"),
-        ("", r'is empty; expected an object as SQuAD has it, \{"data"'),
+        (stored(PARAGRAPH, PARAGRAPH), "paragraph 2, question 1: the id '1' occurs twice in this file"),
+        (stored(), "contains no questions; SQuAD stores them in the list qas of each paragraph"),
+        (stored(PARAGRAPH | {"qas": []}), "contains no questions; SQuAD stores them in the list qas of each paragraph"),
+        ("", r"is empty; expected an object of SQuAD, \{.data.: \[\{.paragraphs.: …\}\]\}"),
         (" \n", "is empty; expected"),
     ],
 )

@@ -17,9 +17,8 @@ from elmore.tasks.core.trained_model import load
 from elmore.tasks.inputs.layer_cache import LayerReader
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.significance import score_of
-from elmore.tasks.squad import paragraph_questions
-from elmore.tasks.squad.paragraph_questions import PlacedAnswer, agreed_answer, cut_paragraph, place_answer
-from elmore.tasks.squad.reader import GoldAnswer
+from elmore.tasks.squad import reader
+from elmore.tasks.squad.reader import AnswerTokens, GoldAnswer, answer_tokens, most_frequent_answer, tokenize_paragraph
 from elmore.tasks.squad.task import AnsweredQuestions, SquadOptions, counts, read, score
 from small_tasks import PARAGRAPHS, SMALL, TRAINING, WITH_ELMO, squad, train_small, write_data
 
@@ -95,9 +94,11 @@ def test_the_official_file_has_an_answer_for_every_id_and_needs_no_labels(answer
     told = json.loads(model.official_predictions(file))
     assert told == {"0-0": "John", "0-1": "New York", "1-0": "Mary Ann", "1-1": "Paris"}
     place = r"unlabeled\.json, article 1, paragraph 1, question 1: the question '0-0'"
-    with pytest.raises(InputError, match=rf"{place} has no answers to score by; for predictions alone take elmore"):
+    with pytest.raises(
+        InputError, match=rf"{place} has no answers and cannot be scored; for predictions only, run elmore"
+    ):
         model.evaluate(file)
-    with pytest.raises(InputError, match=rf"{place} has no answers to learn from"):
+    with pytest.raises(InputError, match=rf"{place} has no answers to train on"):
         train_small("squad", tmp_path / "run", file)
     assert not (tmp_path / "run").exists()
 
@@ -119,10 +120,10 @@ def test_a_paragraph_is_read_once_for_all_its_questions(run, monkeypatch):
 
 
 def test_an_answer_is_found_among_tokens_by_its_characters():
-    paragraph = cut_paragraph("A state-of-the-art car. It won't stop.", StyledTokenizer("ud"), "here")
+    paragraph = tokenize_paragraph("A state-of-the-art car. It won't stop.", StyledTokenizer("ud"), "here")
 
-    def placed(text: str, start: int) -> PlacedAnswer | None:
-        return place_answer(GoldAnswer(text, start), paragraph)
+    def placed(text: str, start: int) -> AnswerTokens | None:
+        return answer_tokens(GoldAnswer(text, start), paragraph)
 
     tokens = paragraph.windows[0].tokens
     for text in ("art car", "state-of-the-art", "won't stop."):
@@ -140,10 +141,10 @@ def test_an_answer_is_found_among_tokens_by_its_characters():
 
 
 def test_of_several_answers_the_most_frequent_is_learnt():
-    one, other = PlacedAnswer(0, 1, True), PlacedAnswer(1, 1, True)
-    assert agreed_answer([one, other, None, other]) == other
-    assert agreed_answer([one, other, None, None]) == one
-    assert agreed_answer([None]) is None
+    one, other = AnswerTokens(0, 1, True), AnswerTokens(1, 1, True)
+    assert most_frequent_answer([one, other, None, other]) == other
+    assert most_frequent_answer([one, other, None, None]) == one
+    assert most_frequent_answer([None]) is None
 
 
 def test_odd_answers_are_counted_and_explained(tmp_path):
@@ -154,15 +155,15 @@ def test_odd_answers_are_counted_and_explained(tmp_path):
     assert [example.id for example in to_train.examples] == ["a", "c"]
     assert [example.span for example in to_train.examples] == [(0, 0), (4, 4)]
     assert to_train.notices == (
-        "1 question left out that cannot be answered (SQuAD 2.0): all others can",
-        "1 answer does not stand where answer_start says: not trained on",
-        "1 answer begins or ends inside a token: trained on are the whole tokens",
-        "1 question left out: no answer has a place to be learnt",
+        "1 question without an answer (SQuAD 2.0) left out",
+        "1 answer is not at answer_start: not used for training",
+        "1 answer with a border inside of a token: training uses the whole tokens",
+        "1 question left out: no answer is at its answer_start",
     )
     assert [example.answers for example in to_score.examples] == [("Ann",), ("Bob",), ("Israel",)]
     assert to_score.notices[1:] == (
-        "1 answer does not stand where answer_start says: it is the text that is scored",
-        "1 answer begins or ends inside a token: no prediction can be all of it and no more",
+        "1 answer is not at answer_start: scored by the text",
+        "1 answer with a border inside of a token: no prediction can match exactly",
     )
 
 
@@ -171,11 +172,11 @@ def test_what_was_left_out_is_told_before_a_training(tmp_path):
     opened = train_small("squad", tmp_path / "run", file, training__epochs=1)[0]
     assert isinstance(opened, Configured)
     assert (opened.train, opened.dev) == (1, 2)
-    assert "train: 1 answer does not stand where answer_start says: not trained on" in opened.notices
+    assert "train: 1 answer is not at answer_start: not used for training" in opened.notices
 
 
 def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(run, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(paragraph_questions, "LONGEST_WINDOW", 6)
+    monkeypatch.setattr(reader, "MAX_WINDOW", 6)
     context = "Ann met Bob and Eve in Paris, and they all went to Rome."
     file = written(tmp_path / "long.json", asked(context, a=("Rome", context.index("Rome")), b=("Ann", 0)))
     to_train, to_score = read([file], OPTIONS, to_train=True), read([file], OPTIONS, to_train=False)
@@ -184,7 +185,7 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
     assert "1 paragraph of more than " in to_score.notices[0]
     model = load(run, device="cpu")
     assert model.evaluate(file).parts["questions"] == 2
-    with pytest.warns(InputWarning, match="^text 1: 1 paragraph of more than .* tokens is read in windows"):
+    with pytest.warns(InputWarning, match="^text 1: 1 paragraph of more than .* tokens divided into windows"):
         [answered] = model.predict([json.dumps({"context": context, "questions": ["Who?", "Where?"]})])
     assert len(answered.answers) == 2
     for one in answered.answers:
@@ -193,21 +194,21 @@ def test_very_long_paragraphs_are_read_in_windows_and_the_best_answer_is_taken(r
     best = {}
     for example, prediction in zip(to_score.examples, predictions, strict=True):
         best.setdefault(example.id, []).append(prediction)
-    with pytest.warns(InputWarning, match="1 paragraph of more than .* tokens is read in windows"):
+    with pytest.warns(InputWarning, match="1 paragraph of more than .* tokens divided into windows"):
         told = json.loads(model.official_predictions(file))
     for name, found in best.items():
         assert told[name] == max(found, key=lambda one: one.score).text
 
 
 def test_an_answer_that_no_window_holds_is_not_said_to_have_no_place(tmp_path, monkeypatch):
-    monkeypatch.setattr(paragraph_questions, "LONGEST_WINDOW", 6)
+    monkeypatch.setattr(reader, "MAX_WINDOW", 6)
     context = "Ann met Bob and Eve in Paris, and they all went to Rome."
     answers = {"a": ("Ann", 0), "b": ("met Bob and Eve in Paris", 4), "c": ("Bob", 0)}
     to_train = read([written(tmp_path / "long.json", asked(context, **answers))], OPTIONS, to_train=True)
     assert [example.id for example in to_train.examples] == ["a"]
     assert to_train.notices[1:3] == (
-        "1 question left out: no answer has a place to be learnt",
-        "1 question left out: no window of the paragraph holds all of the answer",
+        "1 question left out: no answer is at its answer_start",
+        "1 question left out: no window of the paragraph contains the whole answer",
     )
 
 
@@ -231,7 +232,7 @@ def test_what_each_question_counts_adds_up_to_the_score(run, data, tmp_path):
 
 
 def test_a_question_counts_once_however_many_windows_its_paragraph_has(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(paragraph_questions, "LONGEST_WINDOW", 6)
+    monkeypatch.setattr(reader, "MAX_WINDOW", 6)
     context = "Ann met Bob and Eve in Paris, and they all went to Rome."
     answers = [(word, context.index(word)) for word in ("Ann", "Bob and Eve", "Rome.", context)]
     paragraph = asked(context, **{str(number): answer for number, answer in enumerate(answers)})
@@ -282,8 +283,8 @@ def test_what_there_is_to_say_of_questions_is_said_when_they_are_scored(run, tmp
     impossible = {"id": "b", "question": "Why?", "answers": [], "is_impossible": True}
     file = written(tmp_path / "odd.json", {**paragraph, "qas": [*paragraph["qas"], impossible]})
     told = (
-        "1 question left out that cannot be answered (SQuAD 2.0): all others can",
-        "1 answer does not stand where answer_start says: it is the text that is scored",
+        "1 question without an answer (SQuAD 2.0) left out",
+        "1 answer is not at answer_start: scored by the text",
     )
     assert load(run, device="cpu").evaluate(file).notices == told
     with pytest.warns(InputWarning) as caught:
@@ -293,12 +294,13 @@ def test_what_there_is_to_say_of_questions_is_said_when_they_are_scored(run, tmp
 
 def test_nothing_to_learn_from_is_refused_with_the_reason(tmp_path):
     file = written(tmp_path / "odd.json", asked("Ann met Bob.", a=("Nobody", 0)))
-    with pytest.raises(
-        InputError, match=r"odd.json: no examples to train .*1 answer does not stand where answer_start"
-    ):
+    with pytest.raises(InputError, match=r"odd\.json: no examples to train or to choose by"):
         train_small("squad", tmp_path / "run", file)
 
 
 def test_a_question_that_is_given_twice_is_refused_where_answers_go_by_its_id(run, data):
-    with pytest.raises(InputError, match="stands in another file too; give it once"):
+    with pytest.raises(
+        InputError,
+        match=r"article 1, paragraph 1, question 1: the id '0-0' also occurs in another file \(read as data of",
+    ):
         load(run, device="cpu").evaluate([data, data])

@@ -45,7 +45,7 @@ def test_nothing_to_find_is_zero_and_no_error():
 
 
 def test_predictions_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="2 predicates with gold tags, and 1 predicted"):
+    with pytest.raises(InputError, match="there are gold tags of 2 predicates, and predicted tags of 1"):
         srl_scores([["O"], ["O"]], [["O"]])
     with pytest.raises(InputError, match="predicate 1 has 1 gold tags, and 2 predicted"):
         srl_scores([["O"]], [["O", "O"]])

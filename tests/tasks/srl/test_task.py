@@ -50,9 +50,9 @@ def test_every_predicate_is_an_example_and_a_sentence_without_one_too(tmp_path):
     examples, notices = SRL.read([tmp_path / "two.conll"], SrlOptions(), to_train=True)
     assert [(example.predicate, example.predicates) for example in examples] == [(1, [1, 3]), (3, [1, 3]), (None, [])]
     assert examples[0].tags == ["B-ARG0", "B-V", "B-ARGM-PRP", "I-ARGM-PRP", "I-ARGM-PRP"]
-    assert examples[1].place == f"{tmp_path / 'two.conll'}, line 5"
-    assert [example.stands_for_sentence for example in examples] == [True, False, True]
-    assert notices == ("1 predicate with V at another token; the token with the lemma is taken",)
+    assert examples[1].location == f"{tmp_path / 'two.conll'}, line 5"
+    assert [example.is_first_of_sentence for example in examples] == [True, False, True]
+    assert notices == ("1 predicate with V at another token; the token with the lemma is used",)
 
 
 def test_long_sentences_are_left_out_of_training_alone_and_counted(tmp_path):
@@ -65,15 +65,20 @@ def test_long_sentences_are_left_out_of_training_alone_and_counted(tmp_path):
 
 
 def test_roles_of_another_set_are_refused_and_one_that_was_never_seen_is_missed():
-    example = RoleExample(["go", "on"], 0, [0], ["B-V", "B-A1"], place="a.conll, line 2")
-    with pytest.raises(InputError, match=r"^a.conll, line 2: none of the roles A1 is in the training data, which has "):
+    example = RoleExample(["go", "on"], 0, [0], ["B-V", "B-A1"], location="a.conll, line 2")
+    with pytest.raises(
+        InputError, match=r"^a.conll, line 2: no label of this data \(A1\) is in the training data, which has "
+    ):
         SRL.check([example], {"roles": ["ARG1", "V"]})
     rare = example._replace(tags=["B-V", "B-ARG9"])
     known = {"roles": ["ARG1", "V"]}
     SRL.check([rare, example._replace(tags=["B-V", "B-ARG1"])], known)
-    told = "that the training data does not have, and can only be missed: ARG9"
-    assert SRL.unseen([rare, example._replace(tags=["B-V", "B-ARG1"])], known) == [f"1 argument has a role {told}"]
-    assert SRL.unseen([rare, rare], known) == [f"2 arguments have roles {told}"]
+    assert SRL.unseen([rare, example._replace(tags=["B-V", "B-ARG1"])], known) == [
+        "1 argument has a label that is not in the training data and counts as wrong: ARG9"
+    ]
+    assert SRL.unseen([rare, rare], known) == [
+        "2 arguments have labels that are not in the training data and count as wrong: ARG9"
+    ]
     assert SRL.unseen([example._replace(tags=["B-V", "B-ARG1"])], known) == []
     score = SRL.score([rare], [PredictedRoles([PredictedFrame(0, ["B-V", "O"])], [0])])
     assert (score.value, score.parts["gold"], score.parts["ARG9.recall"]) == (0, 1, 0)
@@ -118,10 +123,13 @@ def test_an_argument_that_goes_on_keeps_its_label_and_a_text_without_predicates_
     assert str(none) == "In\t-\nParis\t-\n.\t-\n"
 
 
-def test_a_sentence_that_takes_long_is_told_before_it_is_read(model, monkeypatch):
-    monkeypatch.setattr("elmore.tasks.srl.task.LONG_SENTENCE", 5)
-    with pytest.warns(InputWarning, match=r"^text 2: has a sentence of 6 tokens, which takes long: .* of its own$"):
-        model.predict(["Mary sleeps in Paris.", "Mary sleeps.\nMary sleeps in old Paris."])
+def test_predict_divides_very_long_sentence(model, monkeypatch):
+    monkeypatch.setattr("elmore.tasks.srl.task.MAX_SENTENCE", 5)
+    monkeypatch.setattr("elmore.tasks.srl.task.DIVIDED_LENGTH", 4)
+    with pytest.warns(InputWarning, match="^text 2: a sentence has 6 tokens.* divided into parts of 4"):
+        short, long = model.predict(["Mary sleeps in Paris.", "Mary sleeps.\nMary sleeps in old Paris."])
+    assert (short.sentences, long.sentences) == ((5,), (3, 4, 2))
+    assert [long.text[start:end] for start, end in long.offsets] == list(long.tokens)
 
 
 def test_what_has_no_words_is_no_sentence(model):
@@ -172,19 +180,19 @@ def test_however_many_predicates_a_sentence_has_few_are_labelled_at_once(model, 
     # The tagger takes every token for a predicate.
     always = torch.nn.Parameter(torch.tensor([0.0, 1e6]), requires_grad=False)
     monkeypatch.setitem(labeler.predicate_tagger.emissions._parameters, "bias", always)
-    monkeypatch.setattr(role_labeling, "TOKENS_OF_FRAMES", 39)
+    monkeypatch.setattr(role_labeling, "MAX_FRAME_TOKENS", 39)
     [roles] = model.predict_examples([RoleExample(tokens)])
     assert roles.frames == [frame for one in given for frame in one.frames]
     assert read == [3, 3, 3, 1]
-    monkeypatch.setattr(role_labeling, "TOKENS_OF_FRAMES", 1)
+    monkeypatch.setattr(role_labeling, "MAX_FRAME_TOKENS", 1)
     assert model.predict_examples([RoleExample(tokens)])[0] == roles
 
 
 @pytest.mark.parametrize("token", [-1, 5])
 def test_a_predicate_outside_of_its_sentence_is_refused(model, token):
-    example = RoleExample(["John", "gave", "Mary", "a", "book"], token, [token], place="a.conll, line 3")
+    example = RoleExample(["John", "gave", "Mary", "a", "book"], token, [token], location="a.conll, line 3")
     with pytest.raises(
-        InputError, match=rf"^a.conll, line 3: its predicate is token {token}, from 0, of a sentence of 5"
+        InputError, match=rf"^a.conll, line 3: its predicate is token {token}; the sentence has tokens 0 to 4"
     ):
         model.predict_examples([example])
 
@@ -198,10 +206,13 @@ def test_a_predicate_outside_of_its_sentence_is_refused(model, token):
         ),
         (
             [("He", "-", "(ARG0*"), ("fell", "fall", "*")],
-            "line 2, column 12: ARG0 begins and does not end in its sentence",
+            "line 2, column 12: ARG0 has no end in its sentence",
         ),
         ([("He", "-", "(ARG0*)"), ("fell", "fall", "*")], "line 3: the arguments of 'fell' .column 12. have no V"),
-        ([("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")], "line 2: has 1 column of arguments, and 0 predicates"),
+        (
+            [("He", "-", "(ARG0*)"), ("fell", "-", "(V*)")],
+            "line 2: has 1 column of arguments and 0 predicates with a roleset",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_are_named_and_leave_no_run_behind(rows, told, data, tmp_path):
@@ -250,18 +261,25 @@ def test_a_sentence_counts_once_for_the_tagger_of_predicates_however_many_it_has
     assert network.loss(maker.batch(both)).item() == pytest.approx(sum(alone) / 2, rel=1e-5)
     vectors = network.embedder(maker.batch(both[:1]).inputs[0])
     finding = torch.tensor([[0, 1, 1]])
-    whole = network.predicate_tagger.loss(network._finding(vectors, [3]), finding, torch.ones(1, 3, dtype=torch.bool))
-    roles = network._chances(vectors, [(0, 1)], torch.tensor([0]), [3])[0]
+    whole = network.predicate_tagger.loss(
+        network._predicate_logits(vectors, [3]), finding, torch.ones(1, 3, dtype=torch.bool)
+    )
+    roles = network._log_probs(vectors, [(0, 1)], torch.tensor([0]), [3])[0]
     chosen = sum(roles[n, network.tags.index(tag)] for n, tag in enumerate(tags))
     assert alone[0] == pytest.approx((whole[0] / 2 - chosen + network.embedder.penalty()).item(), rel=1e-5)
 
 
 def test_a_column_leaves_the_verb_out_where_an_argument_holds_it():
-    from elmore.tasks.srl.task import Argument, Predicate, _column
+    from elmore.tasks.srl.task import Argument, Predicate, RoleText
 
-    offsets = [(0, 2), (3, 5), (6, 8)]
-    assert _column(Predicate("bb", 3, 5, (Argument("aa bb", "ARG1", 0, 5),)), offsets) == ["(ARG1*", "*)", "*"]
-    assert _column(Predicate("bb", 3, 5, (Argument("aa", "ARG1", 0, 2),)), offsets) == ["(ARG1*)", "(V*)", "*"]
+    def columns(argument: Argument) -> list[str]:
+        text = RoleText(
+            "aa bb cc", ("aa", "bb", "cc"), ((0, 2), (3, 5), (6, 8)), (3,), (Predicate("bb", 3, 5, (argument,)),)
+        )
+        return [line.split("\t")[-1] for line in str(text).splitlines() if line]
+
+    assert columns(Argument("aa bb", "ARG1", 0, 5)) == ["(ARG1*", "*)", "*"]
+    assert columns(Argument("aa", "ARG1", 0, 2)) == ["(ARG1*)", "(V*)", "*"]
 
 
 def test_a_sentence_is_read_for_each_of_its_predicates(model):
@@ -270,7 +288,7 @@ def test_a_sentence_is_read_for_each_of_its_predicates(model):
     [inputs] = maker.batch([RoleExample(["In", "Paris"]), RoleExample(["Mary", "sleeps", "gave"])]).inputs
     vectors = network.embedder(inputs)
     asked = [(1, 1), (0, 0), (1, 2)]
-    found = network._chances(vectors, asked, torch.tensor([1, 0, 1]), inputs.lengths)
+    found = network._log_probs(vectors, asked, torch.tensor([1, 0, 1]), inputs.lengths)
     for (row, token), chances in zip(asked, found, strict=True):
         length = inputs.lengths[row]
         flags = network.is_predicate.weight[[int(place == token) for place in range(length)]]
@@ -304,11 +322,11 @@ def test_predicates_that_nobody_has_labelled_are_labelled_and_never_scored_or_le
     unlabelled.write_text("".join("\t".join(row) + "\n" for row in rows))
     assert all(len(row) in (1, 12) for row in rows)
     assert model.official_predictions(unlabelled) == model.official_predictions(data)
-    told = r"test\.conll, line 3: the predicate 'gave' has no column of arguments to "
-    with pytest.raises(InputError, match=f"{told}score by; for predictions alone take elmore predict --official"):
+    told = r"test\.conll, line 3: the predicate 'gave' has no column of arguments and cannot be "
+    with pytest.raises(InputError, match=f"{told}scored; for predictions only, run elmore predict --official"):
         model.evaluate(unlabelled)
     for train_file, dev in ((unlabelled, data), (data, unlabelled)):
-        verb = "learn from" if train_file == unlabelled else "score by"
+        verb = "used for training" if train_file == unlabelled else "scored"
         with pytest.raises(InputError, match=f"{told}{verb}"):
             list(train("srl", tmp_path / "run", train=train_file, dev=dev, device="cpu"))
     assert not (tmp_path / "run").exists()
@@ -317,14 +335,17 @@ def test_predicates_that_nobody_has_labelled_are_labelled_and_never_scored_or_le
 def test_data_without_predicates_is_refused_where_it_would_be_scored(model, tmp_path):
     file = tmp_path / "none.conll"
     file.write_text("#begin document (d); part 000\nd 0 0 Hello - * - - - - * -\n#end document\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"none\.conll, line 2: no predicates follow; expected columns of arguments"):
+    with pytest.raises(
+        InputError,
+        match=r"none\.conll, line 2: the data has no predicates; expected columns of arguments, as in CoNLL-2012",
+    ):
         model.evaluate(file)
 
 
 def test_roles_that_were_never_seen_are_counted_wherever_they_would_be_missed(model, data, tmp_path):
     other = tmp_path / "other.conll"
     other.write_text(data.read_text().replace("ARGM-LOC", "ARGM-TMP").replace("ARG2", "ARG4"))
-    told = "2 arguments have roles that the training data does not have, and can only be missed: ARG4, ARGM-TMP"
+    told = "2 arguments have labels that are not in the training data and count as wrong: ARG4, ARGM-TMP"
     assert model.evaluate(data).notices == ()
     assert model.evaluate(other).notices == (told,)
     recipe = resolve_recipe(SRL, {**small_tasks.TRAINING, **small_tasks.SMALL["srl"], "elmo.where": "none"})

@@ -1,1 +1,1 @@
-"""Classifiers of texts."""
+"""Classification of texts: the tasks `classify` and `sentiment`."""

@@ -1,60 +1,33 @@
-"""What classifiers of texts share: a text with a label, the model, and what a user gets.
+"""Two tasks that give a text one label, with the same network.
 
-The model is the biattentive classification network of McCann et al., 2017, as Peters et al., 2018, A.8, have it.
-B texts, K classes.
+classify   any labels, from a table with a text and a label in each row
+sentiment  sentences of the Stanford Sentiment Treebank, five classes from very negative to very positive. Phrases of
+           four or more tokens are also training examples; only whole sentences are scored.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from pathlib import Path
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor
-
+from elmore.display import pluralize
 from elmore.errors import InputError
 from elmore.fields import checked_field
-from elmore.nn.devices import send
-from elmore.tasks.classification.model import BiattentiveClassifier, ClassifierDropout
+from elmore.tasks.classification.model import ClassifierOptions, LabeledTokens, PredictedLabel, TextClassifier
+from elmore.tasks.classification.trees import read_trees
 from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.labels import check_some_known, unseen_labels
 from elmore.tasks.core.results import tab_separated
-from elmore.tasks.core.task import Batch, Labels, ReadExamples, Task, TaskModel
-from elmore.tasks.inputs.embedder import TokenEmbedder
-from elmore.tasks.inputs.token_batch import TokenInputs
-from elmore.tasks.inputs.tokenizer import StyledTokenizer
+from elmore.tasks.core.task import Dataset, Labels, ReadExamples, Task
+from elmore.tasks.inputs.tokenizer import StyledTokenizer, raw_text_tokenizer
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.score import Counts, Score
-from elmore.tasks.modules.ensembling import mean_of_probabilities
-
-
-class LabeledTokens(NamedTuple):
-    """A text as tokens, and its label."""
-
-    tokens: Sequence[str]
-    label: str = ""
-    place: str = ""  # file and line, for complaints
-    is_whole: bool = True  # and no phrase of another text
-
-
-class LabeledExample(Protocol):
-    """Anything with a label, a text or a pair of them."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def place(self) -> str: ...
-
-
-class PredictedLabel(NamedTuple):
-    """The most probable label, and the probability of each."""
-
-    label: str
-    probabilities: Sequence[float]  # in the order of the model's labels
+from elmore.tasks.readers.tables import read_labeled_text
 
 
 @dataclass(frozen=True)
 class ClassifiedText:
-    """A text, its label, and how probable each label is."""
+    """A text, its label, and the probability of each label."""
 
     text: str
     label: str
@@ -65,104 +38,102 @@ class ClassifiedText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierOptions(TaskOptions):
-    """[task] of a classifier of texts."""
+class ClassifyOptions(ClassifierOptions):
+    """[task] of classification."""
 
-    hidden: int = checked_field(300, at_least=1)
-    output_dims: tuple[int, ...] = checked_field((1200, 600), at_least=1)  # hidden layers of the output network
-    maxout: bool = False  # instead of ReLU there
-    input_dropout: float = checked_field(0.25, at_least=0, at_most=0.95)
-    feed_forward_dropout: float = checked_field(0.25, at_least=0, at_most=0.95)
-    pooled_dropout: float = checked_field(0.1, at_least=0, at_most=0.95)
-    output_dropout: float = checked_field(0.2, at_least=0, at_most=0.95)
+    text_column: int | str | None = None  # by name or number; None: detected
+    label_column: int | str | None = None
+    tokenized: bool = False  # the texts are tokens separated by spaces
 
 
-class TextClassifier(TaskModel[LabeledTokens, PredictedLabel]):
-    """One label for a text."""
+@dataclass(frozen=True, kw_only=True)
+class ClassifyRecipe(TaskRecipe):
+    """Recipe of classification."""
 
-    def __init__(self, options: ClassifierOptions, labels: Sequence[str], embedder: TokenEmbedder) -> None:
-        super().__init__()
-        self.embedder = embedder
-        self.labels = tuple(labels)
-        self._numbers = {label: number for number, label in enumerate(labels)}
-        self.classifier = BiattentiveClassifier(
-            embedder.input_dim,
-            len(labels),
-            extra_dim=embedder.output_dim,
-            hidden=options.hidden,
-            output_dims=options.output_dims,
-            maxout=options.maxout,
-            dropout=ClassifierDropout(
-                options.input_dropout, options.feed_forward_dropout, options.pooled_dropout, options.output_dropout
-            ),
-        )
-
-    def loss(self, batch: Batch[LabeledTokens]) -> Tensor:
-        (inputs,) = batch.inputs
-        gold = send(torch.tensor([self._numbers[example.label] for example in batch.examples]), inputs.mask.device)
-        return torch.nn.functional.cross_entropy(self._logits(inputs).float(), gold) + self.embedder.penalty()
-
-    @classmethod
-    def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[LabeledTokens]]) -> list[PredictedLabel]:
-        logits = [one._logits(batch.inputs[0]).float() for one, batch in zip(members, batches, strict=True)]
-        return most_probable(mean_of_probabilities(logits), members[0].labels)
-
-    def _logits(self, inputs: TokenInputs) -> Tensor:  # (B, K)
-        vectors = self.embedder(inputs)
-        logits: Tensor = self.classifier(vectors.input, inputs.mask, inputs.lengths, vectors.output)
-        return logits
+    task: ClassifyOptions = ClassifyOptions()
 
 
-def most_probable(logits: Tensor, labels: Sequence[str]) -> list[PredictedLabel]:  # (B, K)
-    """The best label of each row, and the probabilities of all."""
-    probabilities = logits.softmax(dim=-1).tolist()
-    return [PredictedLabel(labels[max(range(len(row)), key=row.__getitem__)], row) for row in probabilities]
+@dataclass(frozen=True, kw_only=True)
+class SentimentOptions(ClassifierOptions):
+    """[task] of sentiment."""
+
+    phrases: bool = True  # also train on the phrases of a sentence
+    shortest_phrase: int = checked_field(4, at_least=1)  # in tokens; 1 includes all subtrees
+    binary: bool = False  # positive and negative only; neutral phrases are left out
 
 
-def classification_task(
-    name: str, summary: str, recipe: type[TaskRecipe], read: ReadExamples[LabeledTokens]
-) -> Task[LabeledTokens, PredictedLabel]:
-    """A task of this network, which differs from others in its data alone."""
-    return Task(
-        name=name,
-        summary=summary,
-        recipe=recipe,
-        read=read,
-        sentences=lambda example: (example.tokens,),
-        is_whole=lambda example: example.is_whole,
-        labels=labels,
-        label_types=LABEL_TYPES,
-        check=check,
-        build=build,
-        score=score,
-        counts=counts,
-        parse=parse,
-        result=result,
-    )
+@dataclass(frozen=True, kw_only=True)
+class SentimentRecipe(TaskRecipe):
+    """Recipe of sentiment."""
+
+    task: SentimentOptions = SentimentOptions()
 
 
-LABEL_TYPES = {"labels": tuple[str, ...]}
+def read_texts(
+    paths: Sequence[str | Path],
+    options: ClassifyOptions,
+    *,
+    to_train: bool,  # noqa: ARG001
+) -> Dataset[LabeledTokens]:
+    """All rows of some tables; each text is one sequence of tokens."""
+    tokenizer = raw_text_tokenizer(options)
+    examples = []
+    for path in paths:
+        for row in read_labeled_text(path, text_column=options.text_column, label_column=options.label_column):
+            tokens = row.text.split(" ") if options.tokenized else tokenizer.tokens(row.text).tokens
+            examples.append(LabeledTokens([token for token in tokens if token], row.label, f"{path}, line {row.line}"))
+    return Dataset(examples)
 
 
-def labels(examples: Sequence[LabeledExample], options: TaskOptions) -> Labels:  # noqa: ARG001  # as in every task
-    found = sorted({example.label for example in examples})
-    if len(found) < 2:
-        raise InputError(f"the training data has one label, {found[0]!r}; there is nothing to tell apart")
-    return {"labels": found}
+def read_sentiment(paths: Sequence[str | Path], options: SentimentOptions, *, to_train: bool) -> Dataset[LabeledTokens]:
+    """The sentences of some trees, and for training their phrases."""
+    binary_labels = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
+    examples: list[LabeledTokens] = []
+    short = neutral = 0
+    for path in paths:
+        for tree in read_trees(path):
+            for phrase in tree.phrases:
+                if not phrase.is_root and not (to_train and options.phrases):
+                    continue
+                if not phrase.is_root and len(phrase.tokens) < options.shortest_phrase:
+                    short += 1
+                    continue
+                label = binary_labels.get(phrase.label) if options.binary else phrase.label
+                if label is None:
+                    neutral += 1
+                    continue
+                examples.append(LabeledTokens(phrase.tokens, label, f"{path}, line {tree.line}", phrase.is_root))
+    notices = []
+    if short:
+        notices.append(f"{pluralize(short, 'phrase')} of fewer than {options.shortest_phrase} tokens left out")
+    if neutral:
+        notices.append(f"{pluralize(neutral, 'neutral phrase')} left out")
+    return Dataset(examples, tuple(notices))
+
+
+class LabeledExample(Protocol):
+    """An example with one label: a text or a pair of texts."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def location(self) -> str: ...
+
+
+def labels(examples: Sequence[LabeledExample], options: TaskOptions) -> Labels:  # noqa: ARG001
+    distinct = sorted({example.label for example in examples})
+    if len(distinct) < 2:
+        raise InputError(f"the training data has only one label, {distinct[0]!r}; a classifier needs two")
+    return {"labels": distinct}
 
 
 def check(examples: Sequence[LabeledExample], known: Labels) -> None:
-    """Refuse examples with labels that the training data did not have."""
-    for example in examples:
-        if example.label not in known["labels"]:
-            raise InputError(
-                f"{example.place}: the label {example.label!r} is not in the training data, which has "
-                f"{', '.join(known['labels'])}"
-            )
+    check_some_known([example.label for example in examples], known["labels"], examples[0].location)
 
 
-def build(options: ClassifierOptions, known: Labels, embedder: TokenEmbedder) -> TextClassifier:
-    return TextClassifier(options, known["labels"], embedder)
+def unseen(examples: Sequence[LabeledExample], known: Labels) -> list[str]:
+    return unseen_labels([example.label for example in examples], known["labels"], "example")
 
 
 def score(examples: Sequence[LabeledExample], predictions: Sequence[PredictedLabel]) -> Score:
@@ -173,7 +144,18 @@ def counts(example: LabeledExample, prediction: PredictedLabel) -> Counts:
     return Counts(gold=1, found=1, correct=int(example.label == prediction.label))
 
 
-def parse(text: str, tokenizer: StyledTokenizer) -> list[LabeledTokens]:
+# The fields of `Task` that all tasks with one label for each example share.
+LABEL_FIELDS: dict[str, Any] = {
+    "labels": labels,
+    "label_types": {"labels": tuple[str, ...]},
+    "check": check,
+    "unseen": unseen,
+    "score": score,
+    "counts": counts,
+}
+
+
+def from_text(text: str, tokenizer: StyledTokenizer) -> list[LabeledTokens]:
     return [LabeledTokens(tokenizer.tokens(text).tokens)]
 
 
@@ -183,6 +165,31 @@ def result(
     predictions: Sequence[PredictedLabel],
     known: Labels,
 ) -> ClassifiedText:
-    (prediction,) = predictions
-    shares = dict(zip(known["labels"], prediction.probabilities, strict=True))
-    return ClassifiedText(text, prediction.label, shares)
+    [prediction] = predictions
+    return ClassifiedText(text, prediction.label, dict(zip(known["labels"], prediction.probabilities, strict=True)))
+
+
+def _task(
+    name: str, summary: str, recipe: type[TaskRecipe], read: ReadExamples[LabeledTokens]
+) -> Task[LabeledTokens, PredictedLabel]:
+    return Task(
+        name=name,
+        summary=summary,
+        recipe=recipe,
+        read=read,
+        sentences=lambda example: (example.tokens,),
+        is_whole=lambda example: example.is_whole,
+        build=lambda options, known, embedder: TextClassifier(options, known["labels"], embedder),
+        parse=from_text,
+        result=result,
+        **LABEL_FIELDS,
+    )
+
+
+CLASSIFY = _task("classify", "one label for a text, from a table of texts and labels", ClassifyRecipe, read_texts)
+SENTIMENT = _task(
+    "sentiment",
+    "sentiment of sentences, from trees of the Stanford Sentiment Treebank",
+    SentimentRecipe,
+    read_sentiment,
+)

@@ -1,4 +1,4 @@
-"""Trees of the Stanford Sentiment Treebank: one a line, `(3 (2 It) (4 works))`, every phrase with its label."""
+"""Trees of the Stanford Sentiment Treebank: one per line, `(3 (2 It) (4 works))`, with a label for every phrase."""
 
 import re
 from pathlib import Path
@@ -20,16 +20,16 @@ class LabeledPhrase(NamedTuple):
 
 
 class LabeledTree(NamedTuple):
-    """A sentence, and every phrase in it."""
+    """A sentence and all of its phrases."""
 
     tokens: list[str]
     label: str
-    phrases: list[LabeledPhrase]  # of all nodes, words too; the root is the first, each node before those below it
+    phrases: list[LabeledPhrase]  # of all nodes, also single words, in preorder; the root is the first
     line: int  # in its file, from 1
 
 
 def read_trees(path: str | Path) -> list[LabeledTree]:
-    """The trees of a file, plain or packed; blank lines are passed over."""
+    """The trees of a file, plain or compressed; blank lines are skipped."""
     name = display_name(path)
     trees = [
         parse_tree(line, f"{name}, line {number}", number)
@@ -37,51 +37,51 @@ def read_trees(path: str | Path) -> list[LabeledTree]:
         if line.strip(" ")
     ]
     if not trees:
-        raise InputError(f"{name}: holds no trees; expected one in each line, such as (3 (2 It) (4 works))")
+        raise InputError(f"{name}: contains no trees; expected one in each line, such as (3 (2 It) (4 works))")
     return trees
 
 
 class _Node:
-    """A node that is being read."""
+    """A node whose closing bracket was not read yet."""
 
     def __init__(self, label: str, start: int, order: int) -> None:
         self.label, self.start, self.order = label, start, order
         self.has_nodes = self.has_token = False
 
 
-# Not \s: a token may hold a no-break space.
+# Not \s: a token may contain a no-break space.
 _PIECES = re.compile(r"(?P<open>\( *(?P<label>[^() ]*))|(?P<close>\))|(?P<token>[^() ]+)")
 
 
 def parse_tree(text: str, where: str, line: int = 1) -> LabeledTree:
-    """One tree; what is wrong in it is told with `where` and its place in the text, counted from 1."""
+    """One tree. Errors give `where` and the character in the text, counted from 1."""
     tokens: list[str] = []
-    opened: list[_Node] = []
-    closed: dict[int, LabeledPhrase] = {}  # by the order in which they were opened
+    open_nodes: list[_Node] = []
+    phrases: dict[int, LabeledPhrase] = {}  # by the order of the opening brackets
     for piece in _PIECES.finditer(text):
-        place = f"{where}, character {piece.start() + 1}"
-        if not opened and (closed or piece["open"] is None):
-            raise InputError(f"{place}: {piece[0]!r} stands {'behind' if closed else 'before'} the tree")
+        location = f"{where}, character {piece.start() + 1}"
+        if not open_nodes and (phrases or piece["open"] is None):
+            raise InputError(f"{location}: {piece[0]!r} is {'after' if phrases else 'before'} the tree")
         if piece["open"]:
             if piece["label"] not in LABELS:
-                raise InputError(f"{place}: a label, 0 to 4, is due behind the bracket, and here is {piece['label']!r}")
-            if opened:
-                opened[-1].has_nodes = True
-            opened.append(_Node(piece["label"], len(tokens), len(opened) + len(closed)))
+                raise InputError(f"{location}: expected a label, 0 to 4, after the bracket; found {piece['label']!r}")
+            if open_nodes:
+                open_nodes[-1].has_nodes = True
+            open_nodes.append(_Node(piece["label"], len(tokens), len(open_nodes) + len(phrases)))
         elif piece["token"]:
-            opened[-1].has_token = True
+            open_nodes[-1].has_token = True
             tokens.append(piece[0])
-            if len(tokens) > opened[-1].start + 1:
-                raise InputError(f"{place}: the token {piece[0]!r} needs a node of its own, such as (2 {piece[0]})")
+            if len(tokens) > open_nodes[-1].start + 1:
+                raise InputError(f"{location}: the token {piece[0]!r} needs a separate node, such as (2 {piece[0]})")
         else:
-            node = opened.pop()
+            node = open_nodes.pop()
             if node.has_token == node.has_nodes:
-                both = "both a token and" if node.has_token else "neither a token nor"
-                raise InputError(f"{place}: the node that ends here has {both} further nodes below it")
-            closed[node.order] = LabeledPhrase(tokens[node.start :], node.label, node.order == 0)
-    if opened:
+                content = "both a token and" if node.has_token else "neither a token nor"
+                raise InputError(f"{location}: the node that ends here has {content} further nodes")
+            phrases[node.order] = LabeledPhrase(tokens[node.start :], node.label, node.order == 0)
+    if open_nodes:
         raise InputError(
-            f"{where}, character {len(text) + 1}: the line ends with {pluralize(len(opened), 'open bracket')}"
+            f"{where}, character {len(text) + 1}: the line ends with {pluralize(len(open_nodes), 'open bracket')}"
         )
-    phrases = [closed[order] for order in range(len(closed))]
-    return LabeledTree(tokens, phrases[0].label, phrases, line)
+    in_order = [phrases[order] for order in range(len(phrases))]
+    return LabeledTree(tokens, in_order[0].label, in_order, line)

@@ -3,8 +3,7 @@
 from typing import Any
 
 from elmore.errors import InputError
-from elmore.tasks.classification.classify import CLASSIFY
-from elmore.tasks.classification.sentiment import SENTIMENT
+from elmore.tasks.classification.task import CLASSIFY, SENTIMENT
 from elmore.tasks.core.task import Task
 from elmore.tasks.coref.task import COREF
 from elmore.tasks.entailment import ENTAILMENT

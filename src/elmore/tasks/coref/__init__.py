@@ -1,1 +1,1 @@
-"""Coreference."""
+"""Coreference: the spans of a document that refer to the same entity."""

@@ -1,14 +1,14 @@
-"""Scores of coreference, as the reference scorer of CoNLL-2012 counts (Pradhan et al., 2014).
+"""Scores of coreference, as in the reference scorer of CoNLL-2012 (Pradhan et al., 2014).
 
-    MUC      how many links within clusters are found             Vilain et al., 1995
-    B-cubed  for each mention, how much of its cluster is found   Bagga and Baldwin, 1998
-    CEAF     clusters are paired one to one, as well as can be; a pair counts the mentions that both have (CEAF-m), or
-             twice these by the mentions of both (CEAF-e)         Luo, 2005
-    BLANC    pairs of mentions that are coreferent, and pairs that are not, on the average    Luo et al., 2014
+    MUC      the share of the links within clusters that are found                  Vilain et al., 1995
+    B-cubed  for each mention, the share of its cluster that is found               Bagga and Baldwin, 1998
+    CEAF     an optimal one-to-one alignment of clusters; a pair counts its common mentions (CEAF-m), or twice these
+             divided by the mentions of both (CEAF-e)                               Luo, 2005
+    BLANC    the average of coreferent pairs of mentions and of other pairs         Luo et al., 2014
     CoNLL    the average of the F1 of MUC, B-cubed and CEAF-e
 
-Numerators and denominators are added up over documents. A mention counts when both of its ends are right. A mention
-that a response has several times, in one cluster or in many, counts where it stands first.
+Numerators and denominators are summed over documents. A mention is correct if both of its ends are. If a response
+contains a mention several times, in one cluster or in several, only the first occurrence counts.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ from elmore.errors import InputError
 from elmore.tasks.metrics.score import Score
 
 Clusters = Sequence[Sequence[Hashable]]  # of mentions
-# From what pairs of clusters have in common, and have both together.
+# From the number of common mentions of each pair of clusters, and the number of mentions of both.
 Similarity = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Ratio(NamedTuple):
-    """Recall or precision, as the parts of a fraction."""
+    """Recall or precision, as a fraction."""
 
     numerator: float
     denominator: float
@@ -38,7 +38,7 @@ class Ratio(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """From 0 to 1."""
+    """Recall, precision and F1, from 0 to 1."""
 
     recall: float
     precision: float
@@ -53,7 +53,7 @@ class _Document(NamedTuple):
 def coreference_scores(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> Score:
     """The CoNLL average over documents, given as clusters of mentions.
 
-    Parts: recall, precision and f1 of mentions (found in whichever cluster), muc, b_cubed, ceaf_m, ceaf_e and blanc.
+    Parts: recall, precision and f1 of mentions (in any cluster), muc, b_cubed, ceaf_m, ceaf_e and blanc.
 
     >>> score = coreference_scores([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]])
     >>> round(score.parts["muc.f1"], 2), round(score.parts["b_cubed.recall"], 2)
@@ -70,10 +70,10 @@ def coreference_scores(keys: Sequence[Clusters], responses: Sequence[Clusters]) 
 
 
 def all_shares(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> dict[str, Shares]:
-    """Recall, precision and F1 by every metric."""
+    """Recall, precision and F1 of every metric."""
     if len(keys) != len(responses):
         raise InputError(
-            f"there are {len(keys)} documents with gold clusters, and {len(responses)} with predicted ones"
+            f"there are {len(keys)} documents with gold clusters and {len(responses)} with predicted clusters"
         )
     documents = [_Document(_distinct(key), _distinct(response)) for key, response in zip(keys, responses, strict=True)]
     metrics = {"mentions": _mentions, "muc": _muc, "b_cubed": _b_cubed}
@@ -84,9 +84,9 @@ def all_shares(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> dict[
 
 
 def conll_counts(key: Clusters, response: Clusters) -> list[float]:
-    """What one document adds to the sums of the CoNLL average; `conll_of_counts` makes the score of them.
+    """The terms of one document in the sums of the CoNLL average; `conll_of_counts` computes the score from the sums.
 
-    Of MUC, B-cubed and CEAF-e in turn the numerator and the denominator of recall, then those of precision.
+    For MUC, B-cubed and CEAF-e: numerator and denominator of recall, then of precision.
 
     >>> score = conll_of_counts(np.array(conll_counts([["a", "b"], ["c", "d"]], [["a", "b", "c"]])))
     >>> bool(np.isclose(score, coreference_scores([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]]).value))
@@ -98,7 +98,7 @@ def conll_counts(key: Clusters, response: Clusters) -> list[float]:
 
 
 def conll_of_counts(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The CoNLL average of what `conll_counts` gave, (..., 12), summed over documents."""
+    """The CoNLL average of `conll_counts`, (..., 12), summed over documents."""
     above, below = sums[..., 0::2], sums[..., 1::2]
     shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     recall, precision = shares[..., 0::2], shares[..., 1::2]
@@ -109,7 +109,7 @@ def conll_of_counts(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def without_singletons(clusters: Iterable[Sequence[Hashable]]) -> list[Sequence[Hashable]]:
-    """Clusters of two mentions and more, as OntoNotes has them."""
+    """Clusters of at least two mentions, as in OntoNotes."""
     return [cluster for cluster in clusters if len(set(cluster)) > 1]
 
 
@@ -117,15 +117,15 @@ def _distinct(clusters: Clusters) -> list[frozenset[Hashable]]:
     seen: set[Hashable] = set()
     found = []
     for cluster in clusters:
-        own = frozenset(cluster) - seen
-        seen |= own
-        if own:
-            found.append(own)
+        new = frozenset(cluster) - seen
+        seen |= new
+        if new:
+            found.append(new)
     return found
 
 
 def _shares(documents: Sequence[_Document], metric: Callable[[_Document], Ratio]) -> Shares:
-    """By a metric whose precision is its recall with key and response exchanged."""
+    """For a metric whose precision is its recall with key and response exchanged."""
     return _total_shares(_both_ways(document, metric) for document in documents)
 
 
@@ -134,7 +134,7 @@ def _both_ways(document: _Document, metric: Callable[[_Document], Ratio]) -> tup
 
 
 def _total_shares(ratios: Iterable[tuple[Ratio, Ratio]]) -> Shares:
-    """Of recall and precision of all documents."""
+    """From recall and precision of all documents."""
     recalls, precisions = zip(*ratios, strict=True) if (ratios := list(ratios)) else ((), ())
     return _with_f1(_total(recalls).value, _total(precisions).value)
 
@@ -154,13 +154,13 @@ def _mentions(document: _Document) -> Ratio:
 
 
 def _muc(document: _Document) -> Ratio:
-    """Of the links that hold a cluster of the key together, those that are in the response too."""
+    """Of the minimal links of the key's clusters, those that the response has too."""
     cluster_of = _cluster_numbers(document.response)
     found = 0
     for cluster in document.key:
-        # Into so many parts is it broken by the response; a mention that is missing there is a part of its own.
-        known = {cluster_of[mention] for mention in cluster if mention in cluster_of}
-        parts = len(known) + sum(mention not in cluster_of for mention in cluster)
+        # The response divides the cluster into parts; a mention that is not in the response is a separate part.
+        responses = {cluster_of[mention] for mention in cluster if mention in cluster_of}
+        parts = len(responses) + sum(mention not in cluster_of for mention in cluster)
         found += len(cluster) - parts
     return Ratio(found, sum(len(cluster) - 1 for cluster in document.key))
 
@@ -194,7 +194,7 @@ def _ceaf(documents: Sequence[_Document], similarity: Similarity) -> Shares:
 
 
 def _ceaf_ratios(document: _Document, similarity: Similarity) -> tuple[Ratio, Ratio]:
-    """`similarity` of all pairs of clusters, from how many mentions they have in common, and both together."""
+    """Recall and precision of the best alignment of clusters."""
     key, response = document
     cluster_of = _cluster_numbers(response)
     common = np.zeros((len(key), len(response)))
@@ -203,14 +203,14 @@ def _ceaf_ratios(document: _Document, similarity: Similarity) -> tuple[Ratio, Ra
             common[number, other] = times
     lengths = [np.array(list(map(len, clusters)), np.float64) for clusters in (key, response)]
     best = assignment_value(similarity(common, lengths[0][:, None] + lengths[1]))
-    own = [float(similarity(length, 2 * length).sum()) for length in lengths]  # of each cluster with itself
-    return Ratio(best, own[0]), Ratio(best, own[1])
+    key_size, response_size = (float(similarity(length, 2 * length).sum()) for length in lengths)  # with itself
+    return Ratio(best, key_size), Ratio(best, response_size)
 
 
 def assignment_value(gains: NDArray[np.float64]) -> float:
-    """The largest sum of gains, none negative, of pairs of rows and columns, each in one pair at most.
+    """The largest sum of gains of an assignment of rows to columns; gains are not negative.
 
-    The Hungarian method, by shortest paths with potentials (Jonker and Volgenant, 1987).
+    The Hungarian method, by shortest augmenting paths with potentials (Jonker and Volgenant, 1987).
 
     >>> assignment_value(np.array([[3.0, 2.0], [2.0, 0.0], [0.0, 0.0]]))
     4.0
@@ -222,24 +222,24 @@ def assignment_value(gains: NDArray[np.float64]) -> float:
     row_potential, column_potential = np.zeros(rows), np.zeros(columns)
     row_of = np.full(columns, -1)
     for row in range(rows):
-        distance, came_from = np.full(columns, np.inf), np.full(columns, -1)
+        distance, previous = np.full(columns, np.inf), np.full(columns, -1)
         is_done = np.zeros(columns, bool)
-        here, column, least = row, -1, 0.0
+        current, column, least = row, -1, 0.0
         while True:
-            reduced = least + costs[here] - row_potential[here] - column_potential
+            reduced = least + costs[current] - row_potential[current] - column_potential
             shorter = ~is_done & (reduced < distance)
-            distance[shorter], came_from[shorter] = reduced[shorter], column
+            distance[shorter], previous[shorter] = reduced[shorter], column
             column = int(np.where(is_done, np.inf, distance).argmin())
             least = float(distance[column])
             if row_of[column] < 0:
                 break
             is_done[column] = True
-            here = int(row_of[column])
+            current = int(row_of[column])
         row_potential[row] += least
         row_potential[row_of[is_done]] += least - distance[is_done]
         column_potential[is_done] -= least - distance[is_done]
         while column >= 0:
-            before = int(came_from[column])
+            before = int(previous[column])
             row_of[column] = row if before < 0 else row_of[before]
             column = before
     chosen = np.flatnonzero(row_of >= 0)
@@ -247,7 +247,7 @@ def assignment_value(gains: NDArray[np.float64]) -> float:
 
 
 def _blanc(documents: Sequence[_Document]) -> Shares:
-    # Links of coreferent mentions, and of others: those of the key, of the response, and of both.
+    # The numbers of links of the key, of the response, and of both: between coreferent mentions, and between others.
     coreferent, others = np.zeros(3), np.zeros(3)
     for key, response in documents:
         cluster_of = _cluster_numbers(response)
@@ -256,7 +256,7 @@ def _blanc(documents: Sequence[_Document]) -> Shares:
         both = sum(_pairs(number) for overlap in common for number in overlap.values())
         mentions = [sum(map(len, key)), sum(map(len, response)), sum(overlap.total() for overlap in common)]
         coreferent += (*links, both)
-        # Of pairs whose mentions are in both, those that neither the key nor the response calls coreferent.
+        # Pairs of mentions that are in key and response, and coreferent in neither of them.
         in_key = sum(_pairs(overlap.total()) for overlap in common)
         in_response = sum(map(_pairs, sum(common, Counter()).values()))
         free = _pairs(mentions[2]) - in_key - in_response + both
@@ -269,7 +269,7 @@ def _pairs(number: int) -> int:
 
 
 def _blanc_shares(coreferent: NDArray[np.float64], others: NDArray[np.float64]) -> Shares:
-    # What a key has no links of is left out, whatever the response has.
+    # A kind of link that the key does not have is left out.
     kinds = [links for links in (coreferent, others) if links[0]]
     shares = [
         _with_f1(Ratio(both, key).value, Ratio(both, response).value)

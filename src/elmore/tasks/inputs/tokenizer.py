@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from elmore.tasks.core.config import TaskOptions
 from elmore.text.paragraphs import UNWRAP_ADVICE
 from elmore.text.splitting import split_text
 from elmore.text.style import DEFAULT_LANGUAGE, TOKENIZER_VERSION, TokenizerConfig, TokenStyle
@@ -40,3 +41,8 @@ class StyledTokenizer:
     def tokens(self, text: str) -> TokenizedSentence:
         """A text as one sentence."""
         return TokenizedSentence(*tokenize_in_style(text, self.token_style, language=self.language))
+
+
+def raw_text_tokenizer(options: TaskOptions, *, name: str = "the text") -> StyledTokenizer:
+    """The tokenizer for data files that contain raw text; the style "auto" is Moses there."""
+    return StyledTokenizer("moses" if options.token_style == "auto" else options.token_style, name=name)

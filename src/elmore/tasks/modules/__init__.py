@@ -1,5 +1,5 @@
-"""Torch modules that several task models share. They know of tensors, and of no file, recipe or task.
+"""Torch modules that several task models share. They use tensors only, no files, recipes or tasks.
 
-B sentences, T tokens, D size. Masks are bool (B, T), true where there is a token, and padding is at the end; whatever
-finite number stands there never counts. A sentence may be empty, and so may all sentences of a batch.
+B sentences, T tokens, D size. Masks are bool (B, T), true at tokens; padding is at the end. Padding may hold any finite
+number and never changes a result. A sentence may be empty, and all sentences of a batch may be empty.
 """

@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field: the probability of a whole sequence of tags.
+"""A linear-chain conditional random field: the probability of a sequence of tags.
 
     score(tags) = start[tags[0]] + sum over t of emissions[t, tags[t]]
                 + sum over t of transitions[tags[t], tags[t + 1]] + end[tags[-1]]
@@ -17,27 +17,26 @@ from torch import Tensor, nn
 from elmore.errors import InputError
 from elmore.tasks.modules.ensembling import mean_scores
 
-NEVER = -1e6  # the logarithm of as good as nothing
-LARGEST_SCAN = 2**28  # numbers that the first step of a scan lays out, at most
+IMPOSSIBLE = -1e6  # log-probability of an impossible step
+MAX_SCAN_NUMBERS = 2**28  # in the first step of `log_partition_by_scan`
 
 
 class AllowedTransitions(NamedTuple):
-    """Which tags may begin a sentence, which may follow each other, and which may end one.
+    """The tags that may begin a sentence, follow each other, and end a sentence.
 
-    In BIO, `I-X` follows `B-X` or `I-X` and never comes first.
+    In BIO, `I-X` follows `B-X` or `I-X` and never begins a sentence.
     """
 
     starts: Tensor  # (K,) bool
-    pairs: Tensor  # (K, K) bool; [i, j] is true where tag j may follow tag i
+    pairs: Tensor  # (K, K) bool; [i, j] is true if tag j may follow tag i
     ends: Tensor  # (K,) bool
 
 
 class LinearChainCrf(nn.Module):
-    """Score sequences of tags in training, and find the best one.
+    """Scores sequences of tags for training, and decodes the best sequence.
 
-    `transitions_allowed` holds in decoding alone: the probabilities that are trained are over all sequences. An empty
-    sentence has one sequence, the empty one, whose probability is 1. All sums are in float32 or finer, under autocast
-    too.
+    `transitions_allowed` restricts decoding only; training normalizes over all sequences. An empty sentence has one
+    sequence, the empty one, with probability 1. All sums are at least float32, also under autocast.
 
     >>> crf = LinearChainCrf(num_tags=2)
     >>> with torch.no_grad():
@@ -60,26 +59,26 @@ class LinearChainCrf(nn.Module):
         self.start_transitions = nn.Parameter(torch.empty(num_tags))
         self.transitions = nn.Parameter(torch.empty(num_tags, num_tags))  # (from, to)
         self.end_transitions = nn.Parameter(torch.empty(num_tags))
-        # Near zero: at first the emissions alone decide.
+        # Near zero, so that the emissions decide at first.
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
         shapes = ((num_tags,), (num_tags, num_tags), (num_tags,))
         allowed = transitions_allowed or AllowedTransitions(*(torch.ones(shape, dtype=torch.bool) for shape in shapes))
-        for name, one, shape in zip(allowed._fields, allowed, shapes, strict=True):
-            if one.shape != shape or one.dtype != torch.bool:
+        for name, tensor, shape in zip(allowed._fields, allowed, shapes, strict=True):
+            if tensor.shape != shape or tensor.dtype != torch.bool:
                 raise InputError(
-                    f"{name} of transitions_allowed is {tuple(one.shape)} of {one.dtype}; "
+                    f"{name} of transitions_allowed is {tuple(tensor.shape)} of {tensor.dtype}; "
                     f"with {num_tags} tags it must be {shape} of torch.bool"
                 )
-            # They follow from the tags, which whoever saves a model saves too.
-            self.register_buffer(f"allowed_{name}", one, persistent=False)
+            # Not saved: the tags determine them, and the tags are saved with the model.
+            self.register_buffer(f"allowed_{name}", tensor, persistent=False)
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:  # (B, T, K), 2 x (B, T) -> (B,)
-        """The logarithm of each sentence's probability of its tags."""
+        """The log-probability of each sentence's tags."""
         emissions = self._without_padding(emissions, mask)
         if emissions.shape[1] == 0:
-            return emissions.sum(dim=(1, 2))  # zeros that know where they came from
-        # What all tags of a token have in common changes no probability, and floats are finest near zero.
+            return emissions.sum(dim=(1, 2))  # zeros that are connected to the graph
+        # Subtracting a constant from all tags of a token changes no probability; floats are most precise near zero.
         emissions = emissions - emissions.detach().amax(dim=2, keepdim=True)
         difference = self._score(emissions, tags, mask) - self._log_partition(emissions, mask)
         return difference.masked_fill(~mask[:, 0], 0)
@@ -90,10 +89,10 @@ class LinearChainCrf(nn.Module):
     ) -> list[list[int]]:  # (B, T, K), (B, T)
         """The best allowed sequence of tags of each sentence; see `viterbi`.
 
-        With `others` by the mean of all CRFs' scores; the emissions are means already.
+        With `others`, the scores of all CRFs are averaged; the caller passes averaged emissions.
         """
-        each = zip(*(one._free_parameters() for one in (self, *others)), strict=True)
-        start, transitions, end = (mean_scores(several) for several in each)
+        parameters = zip(*(crf._free_parameters() for crf in (self, *others)), strict=True)
+        start, transitions, end = (mean_scores(tensors) for tensors in parameters)
         return viterbi(
             self._without_padding(emissions, mask),
             mask,
@@ -107,14 +106,14 @@ class LinearChainCrf(nn.Module):
 
     def _without_padding(self, emissions: Tensor, mask: Tensor) -> Tensor:
         if emissions.shape[2] != self.num_tags:
-            raise InputError(f"this CRF has {self.num_tags} tags and was given emissions for {emissions.shape[2]}")
-        # No product of matrices follows, so autocast leaves all sums in these numbers.
+            raise InputError(f"this CRF has {self.num_tags} tags; the emissions are for {emissions.shape[2]}")
+        # No matrix product follows, so autocast leaves all sums in this type.
         emissions = emissions.to(torch.promote_types(emissions.dtype, torch.float32))
-        # Zeros, because a sum over a sentence's places is then one over its tokens.
+        # With zeros at padding, a sum over positions is a sum over tokens.
         return emissions.masked_fill(~mask.unsqueeze(2), 0)
 
     def _score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        tags = tags.masked_fill(~mask, 0)  # padding may be numbered -1 or -100
+        tags = tags.masked_fill(~mask, 0)  # padding may have any number, such as -1 or -100
         last = _at_last(tags.unsqueeze(2), mask).squeeze(1)
         emitted = emissions.gather(2, tags.unsqueeze(2)).squeeze(2).sum(dim=1)
         moved = _rows(self.transitions, tags[:, :-1]).gather(2, tags[:, 1:].unsqueeze(2)).squeeze(2)
@@ -126,8 +125,8 @@ class LinearChainCrf(nn.Module):
 
     def _log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
         batch, tokens, tags = emissions.shape
-        # A GPU is idle while a loop launches one small kernel after another; a CPU has nothing to spare for more sums.
-        if emissions.is_cuda and batch * tokens * tags**3 <= LARGEST_SCAN:
+        # On a GPU a loop of small kernels is slow; on a CPU the scan's additional sums are.
+        if emissions.is_cuda and batch * tokens * tags**3 <= MAX_SCAN_NUMBERS:
             return log_partition_by_scan(emissions, mask, *self._free_parameters())
         return log_partition(emissions, mask, *self._free_parameters())
 
@@ -138,24 +137,24 @@ class LinearChainCrf(nn.Module):
 def log_partition(emissions: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor) -> Tensor:
     """(B,) the logarithm of the sum over all sequences of exp(score), token by token."""
     by_time = emissions.unbind(dim=1)
-    into = transitions.t()  # (to, from): the sum is over neighbours in memory
-    # prefixes[t][b, k]: the logarithm of the sum over all beginnings of t + 1 tags that end in k
+    into = transitions.t()  # (to, from), so that the sum is over contiguous memory
+    # prefixes[t][b, k]: the logarithm of the sum over all prefixes of t + 1 tags that end in k
     prefixes = [start + by_time[0]]
     for emission in by_time[1:]:
         prefixes.append(torch.logsumexp(prefixes[-1].unsqueeze(1) + into, dim=2) + emission)
-    # Past its end a sentence's sums are nonsense; nobody looks at them.
+    # Sums after a sentence's last token are not used.
     return torch.logsumexp(_at_last(torch.stack(prefixes, dim=1), mask) + end, dim=1)
 
 
 def log_partition_by_scan(emissions: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor) -> Tensor:
-    """As `log_partition`, in as many steps as T has binary digits: neighbours are joined, then pairs, and so on.
+    """As `log_partition`, in log2(T) steps: neighboring tokens are joined, then pairs, then groups of four, and so on.
 
-    steps[b, t, i, j] is the logarithm of the sum over all ways from tag i to tag j in some tokens; of two neighbours it
-    is a product of matrices in which sums are products and log-sum-exp is a sum. K times the work, in few kernels.
+    steps[b, t, i, j] is the logarithm of the sum over all paths from tag i to tag j within a group of tokens. Two
+    groups are joined by a matrix product in the (logsumexp, +) semiring. K times the work, in few kernels.
     """
     tags = emissions.shape[2]
-    # Where a sentence has ended one stays where one is. Not -inf, of which the gradients would not be numbers.
-    stay = torch.full((tags, tags), NEVER, dtype=emissions.dtype, device=emissions.device).fill_diagonal_(0)
+    # The identity of the semiring, for padding. Not -inf: its gradients are NaN.
+    stay = torch.full((tags, tags), IMPOSSIBLE, dtype=emissions.dtype, device=emissions.device).fill_diagonal_(0)
     steps = torch.where(mask[:, 1:, None, None], transitions + emissions[:, 1:].unsqueeze(2), stay)
     while steps.shape[1] > 1:
         if steps.shape[1] % 2:
@@ -170,9 +169,9 @@ def log_partition_by_scan(emissions: Tensor, mask: Tensor, start: Tensor, transi
 def viterbi(
     emissions: Tensor, mask: Tensor, *, start: Tensor, transitions: Tensor, end: Tensor
 ) -> list[list[int]]:  # (B, T, K), (B, T), (K,), (K, K), (K,)
-    """The sequence of tags with the largest score for each sentence; what is forbidden has the score -inf.
+    """The sequence of tags with the largest score for each sentence; forbidden steps have the score -inf.
 
-    Of several best ones, the one with the lowest last tag; of those, the one with the lowest tag before it; and so on.
+    Ties go to the lowest last tag, then to the lowest tag before it, and so on.
 
     >>> free, zeros = torch.zeros(2), torch.zeros(2, 2)
     >>> viterbi(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[True]]), start=free, transitions=zeros, end=free)
@@ -182,18 +181,18 @@ def viterbi(
         return [[] for _ in emissions]
     by_time = emissions.unbind(dim=1)
     into = transitions.t()
-    # best[t][b, k]: the largest score of t + 1 tags that end in k; came_from[t]: the tag before that k
-    best, came_from = [start + by_time[0]], []
+    # best[t][b, k]: the largest score of t + 1 tags that end in k; previous[t]: the tag before that k
+    best, previous = [start + by_time[0]], []
     for emission in by_time[1:]:
-        # Of equal scores torch.max takes the first, on every device.
+        # On every device torch.max returns the first of equal scores.
         scores, tags = (best[-1].unsqueeze(1) + into).max(dim=2)
         best.append(scores + emission)
-        came_from.append(tags)
+        previous.append(tags)
     scores, last = (_at_last(torch.stack(best, dim=1), mask) + end).max(dim=1)
-    # Only here does the host wait for the device.
+    # The first wait for the device.
     lengths = mask.sum(dim=1).cpu().numpy()
-    _check_found(scores.cpu().numpy(), lengths)
-    pointers = torch.stack(came_from).cpu().numpy() if came_from else np.empty((0, 0, 0), dtype=np.int64)
+    _check_scores(scores.cpu().numpy(), lengths)
+    pointers = torch.stack(previous).cpu().numpy() if previous else np.empty((0, 0, 0), dtype=np.int64)
     paths = _follow(pointers, last.cpu().numpy(), lengths)
     return [path[:length].tolist() for path, length in zip(paths, lengths, strict=True)]
 
@@ -203,27 +202,27 @@ def _follow(pointers: np.ndarray, last: np.ndarray, lengths: np.ndarray) -> np.n
     sentences = np.arange(len(last))
     paths, tags = [last], last
     for step in range(len(pointers), 0, -1):
-        # Up to its last token a sentence keeps its last tag.
+        # The last tag is repeated at padding.
         tags = np.where(step < lengths, pointers[step - 1, sentences, tags], tags)
         paths.append(tags)
     return np.stack(paths[::-1], axis=1)
 
 
-def _check_found(scores: np.ndarray, lengths: np.ndarray) -> None:
-    lost = np.flatnonzero(~np.isfinite(scores) & (lengths > 0))
-    if len(lost):
+def _check_scores(scores: np.ndarray, lengths: np.ndarray) -> None:
+    failed = np.flatnonzero(~np.isfinite(scores) & (lengths > 0))
+    if len(failed):
         raise InputError(
-            f"sentence {lost[0]} of the batch has no best sequence of {lengths[lost[0]]} tags: either the allowed "
-            "transitions leave none of that length, or its emissions are not finite numbers"
+            f"sentence {failed[0]} of the batch has no best sequence of {lengths[failed[0]]} tags: either the allowed "
+            "transitions permit no sequence of that length, or its emissions are not finite numbers"
         )
 
 
 def _at_last(x: Tensor, mask: Tensor) -> Tensor:  # (B, T, K), (B, T) -> (B, K)
-    """What stands at each sentence's last token; for an empty sentence, at its first place."""
+    """The row at each sentence's last token; for an empty sentence, the first row."""
     last = (mask.sum(dim=1) - 1).clamp_min(0)
     return x.gather(1, last.view(-1, 1, 1).expand(-1, 1, x.shape[2])).squeeze(1)
 
 
 def _rows(table: Tensor, numbers: Tensor) -> Tensor:
-    # As table[numbers], whose gradients would be added up in any order.
+    # Not table[numbers]: its gradients are summed in no fixed order.
     return nn.functional.embedding(numbers, table)

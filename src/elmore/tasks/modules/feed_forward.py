@@ -1,4 +1,4 @@
-"""Feed-forward networks: linear layers with ReLU or maxout between them, and dropout behind each."""
+"""Feed-forward networks: linear layers with ReLU or maxout, and dropout after each."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from elmore.errors import InputError
 
 
 class FeedForward(nn.Module):
-    """Layers of dropout(relu(W x + b)), and behind them a plain linear layer where `output_dim` is given.
+    """Layers of dropout(relu(W x + b)), followed by a linear layer if `output_dim` is given.
 
     `dropout` is one probability, or one for each layer.
 
@@ -37,7 +37,7 @@ class FeedForward(nn.Module):
         return self.after_first(self.layers[0](x)) if self.layers else self._output(x)
 
     def after_first(self, x: Tensor) -> Tensor:  # (..., dims[0]) -> (..., output_dim)
-        """The rest of the way, from what the first layer's W x + b is, however that came about."""
+        """All of the network after the first W x + b, for callers that compute that product themselves."""
         x = self.dropouts[0](torch.relu(x))
         for layer, dropout in zip(self.layers[1:], self.dropouts[1:], strict=True):
             x = dropout(torch.relu(layer(x)))
@@ -48,9 +48,9 @@ class FeedForward(nn.Module):
 
 
 class Maxout(nn.Module):
-    """Layers of dropout(max over p of (W_p x + b_p)): of each feature, the largest of several pieces.
+    """Layers of dropout(max over p of (W_p x + b_p)): each feature is the largest of several pieces.
 
-    Goodfellow et al., 2013. The last layer is one too.
+    Goodfellow et al., 2013. The last layer is a maxout layer too.
 
     >>> Maxout(8, (6, 3), pieces=4, dropout=(0.2, 0.0))(torch.ones(2, 8)).shape
     torch.Size([2, 3])
@@ -73,10 +73,12 @@ class Maxout(nn.Module):
 
 
 def _dropouts(dropout: float | Sequence[float], layers: int) -> nn.ModuleList:
-    each = [dropout] * layers if isinstance(dropout, int | float) else list(dropout)
-    if len(each) != layers:
-        raise InputError(f"{layers} layers were given {len(each)} probabilities of dropout; give one, or one for each")
-    return nn.ModuleList(nn.Dropout(probability) for probability in each)
+    probabilities = [dropout] * layers if isinstance(dropout, int | float) else list(dropout)
+    if len(probabilities) != layers:
+        raise InputError(
+            f"{len(probabilities)} dropout probabilities were passed for {layers} layers; pass one, or one for each"
+        )
+    return nn.ModuleList(nn.Dropout(probability) for probability in probabilities)
 
 
 def _linear(input_dim: int, output_dim: int) -> nn.Linear:

@@ -1,15 +1,16 @@
-"""The recurrence of a layer of gated recurrent units in both directions, as `torch.nn.GRU` has it.
+"""The recurrence of a bidirectional GRU layer, as in `torch.nn.GRU`.
 
-    r, z = σ of their parts of  x + U h + b,    m = U_n h + b_n of the third
-    n = tanh(x_n + r * m)
-    h = (1 - z) * n + z * h
+    r, z = σ(x_r + U_r h + b_r), σ(x_z + U_z h + b_z)
+    m    = U_n h + b_n
+    n    = tanh(x_n + r * m)
+    h    = (1 - z) * n + z * h
 
-where x = W x' + b' are the products of the inputs, made for all tokens at once; Cho et al., 2014, with the reset gate
-behind the product. `reference_recurrence` is that, step by step. `fused_recurrence` is one kernel for all steps of both
-directions, and one for the way back (`triton_gru_recurrence`); torch's own, by cuDNN, launches several for each step.
+x = W x' + b' are the products of the inputs, computed for all tokens at once. Cho et al., 2014, with the reset gate
+after the product. `reference_recurrence` computes these equations step by step. `fused_recurrence` is one Triton kernel
+for all steps of both directions, and one for the backward pass; cuDNN launches several kernels for each step.
 
-Sentences come packed: all first tokens, then all second ones, and so on, the longest sentence first. N tokens, T steps,
-B sentences, none of them empty, H units in each direction; what has a part for each direction has forward's first.
+Sentences are packed: all first tokens, then all second tokens, and so on, the longest sentence first. N tokens, T
+steps, B sentences, none empty, H units in each direction. Tensors of both directions store the forward direction first.
 """
 
 from collections.abc import Sequence
@@ -23,11 +24,11 @@ from elmore.nn.devices import send
 from elmore.nn.kernels import triton_runs_on
 
 GATES = 3  # r, z, n
-MOST_UNITS = 128  # whose weights a GPU's processor holds in its registers
+MAX_UNITS = 128  # the weights of more units do not fit into the registers of a GPU's multiprocessor
 
 
 class PackedSteps(NamedTuple):
-    """Where the tokens of packed sentences stand."""
+    """The positions of the tokens of packed sentences."""
 
     batch_sizes: tuple[int, ...]  # the sentences that have a token at each step
     starts: Tensor  # (T,), the first token of each step
@@ -35,7 +36,7 @@ class PackedSteps(NamedTuple):
 
     @classmethod
     def of(cls, batch_sizes: Sequence[int], device: torch.device) -> "PackedSteps":
-        """Of steps with so many tokens; the tensors are on a device, which is not waited for.
+        """From the number of tokens of each step. Does not wait for the device.
 
         >>> PackedSteps.of([3, 1], torch.device("cpu"))
         PackedSteps(batch_sizes=(3, 1), starts=tensor([0, 3]), lengths=tensor([2, 1, 1]))
@@ -56,7 +57,7 @@ def reference_recurrence(
         h = products.new_zeros(0, recurrent.shape[2])
         outputs = []
         for x in torch.split(products[:, direction], list(steps.batch_sizes))[::order]:
-            # Forward, sentences end as the steps go on; backward, they begin.
+            # In the forward direction sentences end during the loop, in the backward direction they begin.
             h = torch.cat([h[: len(x)], h.new_zeros(max(len(x) - len(h), 0), h.shape[1])])
             x_r, x_z, x_n = x.chunk(GATES, dim=1)
             m_r, m_z, m = (h @ recurrent[direction].t() + bias[direction]).chunk(GATES, dim=1)
@@ -68,15 +69,15 @@ def reference_recurrence(
 
 
 def fused_recurrence_runs_on(device: torch.device, dtype: torch.dtype, units: int) -> bool:
-    """Whether `fused_recurrence` can be used there, for weights of a kind of number and so many units a direction."""
-    return units <= MOST_UNITS and dtype == torch.float32 and triton_runs_on(device, dtype)
+    """Whether `fused_recurrence` supports this device, this type of weights and this number of units a direction."""
+    return units <= MAX_UNITS and dtype == torch.float32 and triton_runs_on(device, dtype)
 
 
 def fused_recurrence(
     products: Tensor, recurrent: Tensor, bias: Tensor, steps: PackedSteps
 ) -> Tensor:  # (N, 2, 3 H), (2, 3 H, H), (2, 3 H) -> (N, 2 H)
-    """As `reference_recurrence`, in float32 under autocast too: states add up over a sentence."""
-    # Not every machine has Triton.
+    """As `reference_recurrence`, always in float32, also under autocast: rounding errors of states accumulate."""
+    # Imported here: not every machine has Triton.
     from elmore.tasks.modules.triton_gru_recurrence import TritonGruRecurrence
 
     with torch.autocast(products.device.type, enabled=False):

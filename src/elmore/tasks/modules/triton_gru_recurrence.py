@@ -1,15 +1,17 @@
-"""The recurrence of gated recurrent units in Triton; `gru_recurrence` has the equations, and what the names mean.
+"""The GRU recurrence in Triton. `gru_recurrence` explains equations and names.
 
-One kernel does all steps of a layer, one goes all the way back. A program reads one sentence in one direction, so that
-none waits for another, and keeps all recurrent weights of the direction in its registers: a step multiplies 3 H x H
-numbers with one vector, and would otherwise cost what it takes to read them again. Not several sentences to a program,
-for tensor cores: these want 16 rows and round to TF32, in three parts that would be made anew at each step, and most of
-the GPU would be idle meanwhile. Here sums are float32's. Gradients of weights are left to products over all tokens.
+One kernel computes all steps of a layer, another one the backward pass. A program processes one sentence in one
+direction, so programs never wait for each other. It stores all recurrent weights of the direction in registers: a step
+multiplies 3 H x H numbers with one vector, and reading these numbers again would take longer than the product.
 
-What a step reads of memory does not depend on the step before, and is read one step ahead.
+A program does not process several sentences with tensor cores: these need 16 rows and round to TF32, the weights would
+be split into three parts at each step, and most of the GPU would be idle. Sums are float32. Gradients of weights are
+matrix products over all tokens, outside of the kernels.
+
+The memory reads of a step do not depend on the step before; they are issued one step ahead.
 """
 
-# Triton has no types and would take annotations for its own, and no records, so kernels take all they need one by one.
+# Triton has no types, would interpret annotations itself, and has no records: kernels take each value separately.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 
 from typing import Any
@@ -23,11 +25,11 @@ from torch.autograd.function import once_differentiable
 from elmore.nn.triton_training import tanh
 from elmore.tasks.modules.gru_recurrence import PackedSteps
 
-FEWEST_UNITS = 16  # of a program's tile; fewer would not be read any faster
+MIN_UNITS = 16  # of a program's tile; smaller tiles are not faster
 
 
 class TritonGruRecurrence(torch.autograd.Function):
-    """As `reference_recurrence` of `gru_recurrence`, in float32."""
+    """`gru_recurrence.reference_recurrence` in float32."""
 
     @staticmethod
     def forward(
@@ -40,9 +42,9 @@ class TritonGruRecurrence(torch.autograd.Function):
         tokens, units = len(products), recurrent.shape[2]
         gates = products.new_empty(tokens, 2, 4, units)  # r, z, n and m
         outputs = products.new_empty(tokens, 2 * units)
-        # Triton launches on the device that torch is at, which need not be the tensors'.
+        # Triton launches on torch's current device, which may not be the tensors' device.
         with torch.cuda.device_of(products):  # type: ignore[no-untyped-call]
-            _read_forth[_grid(steps)](
+            _forward_kernel[_grid(steps)](
                 products.contiguous(), recurrent.transpose(1, 2).contiguous(), bias.contiguous(),
                 steps.starts, steps.lengths, gates, outputs, units, **_tile(units),
             )  # fmt: skip
@@ -58,7 +60,7 @@ class TritonGruRecurrence(torch.autograd.Function):
         d_products = gates.new_empty(tokens, 2, 3 * units)
         d_hidden = torch.empty_like(d_products)  # of U h + b
         before = gates.new_empty(tokens, 2, units)  # h of the step before
-        _read_back[_grid(ctx.steps)](
+        _backward_kernel[_grid(ctx.steps)](
             d_outputs.contiguous(), recurrent.contiguous(), ctx.steps.starts, ctx.steps.lengths, gates, outputs,
             d_products, d_hidden, before, units, **_tile(units),
         )  # fmt: skip
@@ -71,22 +73,22 @@ def _grid(steps: PackedSteps) -> tuple[int]:
 
 
 def _tile(units: int) -> dict[str, int]:
-    size = max(int(triton.next_power_of_2(units)), FEWEST_UNITS)
-    # With 8 warps 128 units have 192 weights in each thread, of the 255 numbers there is room for.
+    size = max(int(triton.next_power_of_2(units)), MIN_UNITS)
+    # With 8 warps and 128 units each thread has 192 weights; it has 255 registers.
     return {"UNITS": size, "num_warps": 8 if size > 64 else 4}
 
 
-# Weights whose rows are not known to begin at multiples of 16 bytes are given to threads one by one, so that a warp has
-# 32 columns, and a sum over rows stays in a thread but for its last addition: so `units` is not to be specialized.
+# `units` must not be specialized: if rows are not known to be 16-byte aligned, Triton distributes single weights over
+# the threads. A warp then has 32 columns, and a sum over rows stays within a thread except for its last addition.
 @triton.jit(do_not_specialize=["units"])
-def _read_forth(products, recurrent, bias, starts, lengths, gates, outputs, units, UNITS: tl.constexpr):
+def _forward_kernel(products, recurrent, bias, starts, lengths, gates, outputs, units, UNITS: tl.constexpr):
     sentence, direction = tl.program_id(0) // 2, tl.program_id(0) % 2
     unit = tl.arange(0, UNITS)
     is_unit = unit < units
-    # Transposed: a row for each unit of h, in it what all gates take from that one.
+    # Transposed: a row for each unit of h, with its weights for all gates.
     row = tl.arange(0, UNITS)[:, None]
-    there = (row < units) & is_unit[None, :]
-    u_r, u_z, u_n = _load_three(recurrent + (direction * units + row) * 3 * units + unit[None, :], units, there)
+    inside = (row < units) & is_unit[None, :]
+    u_r, u_z, u_n = _load_three(recurrent + (direction * units + row) * 3 * units + unit[None, :], units, inside)
     b_r, b_z, b_n = _load_three(bias + direction * 3 * units + unit, units, is_unit)
     length = tl.load(lengths + sentence)
     last, move = length - 1, 1 - 2 * direction
@@ -96,10 +98,10 @@ def _read_forth(products, recurrent, bias, starts, lengths, gates, outputs, unit
     x_r, x_z, x_n = _load_three(products + token * 3 * units + unit, units, is_unit)
     h = tl.zeros((UNITS,), dtype=tl.float32)
     for _ in range(length):
-        # Behind the last step the last token is read again, and not used.
+        # After the last step the last token is read again and not used.
         next_r, next_z, next_n = _load_three(products + token_after * 3 * units + unit, units, is_unit)
         step += move
-        token_then = _token(starts, step + move, last, sentence, direction)
+        token_next = _token(starts, step + move, last, sentence, direction)
         r = tl.sigmoid(x_r + b_r + tl.sum(h[:, None] * u_r, axis=0))
         z = tl.sigmoid(x_z + b_z + tl.sum(h[:, None] * u_z, axis=0))
         m = b_n + tl.sum(h[:, None] * u_n, axis=0)
@@ -110,21 +112,21 @@ def _read_forth(products, recurrent, bias, starts, lengths, gates, outputs, unit
         tl.store(gate + 3 * units, m, is_unit)
         tl.store(outputs + token * units + unit, h, is_unit)
         x_r, x_z, x_n = next_r, next_z, next_n
-        token, token_after = token_after, token_then
+        token, token_after = token_after, token_next
 
 
 @triton.jit(do_not_specialize=["units"])
-def _read_back(
+def _backward_kernel(
     d_outputs, recurrent, starts, lengths, gates, outputs, d_products, d_hidden, before, units, UNITS: tl.constexpr
 ):
     sentence, direction = tl.program_id(0) // 2, tl.program_id(0) % 2
     unit = tl.arange(0, UNITS)
     is_unit = unit < units
-    # A row for each unit of a gate, in it what that takes from all of h.
+    # A row for each unit of a gate, with its weights for all of h.
     row = tl.arange(0, UNITS)[:, None]
-    there = (row < units) & is_unit[None, :]
+    inside = (row < units) & is_unit[None, :]
     weight = recurrent + (direction * 3 * units + row) * units + unit[None, :]
-    u_r, u_z, u_n = _load_three(weight, units * units, there)
+    u_r, u_z, u_n = _load_three(weight, units * units, inside)
     length = tl.load(lengths + sentence)
     last, move = length - 1, 2 * direction - 1
     step = (1 - direction) * last
@@ -136,15 +138,15 @@ def _read_back(
     d_output = tl.load(d_outputs + token * units + unit, is_unit, other=0.0)
     d_h = tl.zeros((UNITS,), dtype=tl.float32)
     for number in range(length):
-        # Before the first token there is none, and h was zero.
-        known = tl.where(number < last, units, 0)
-        h = tl.load(outputs + token_before * units + unit, unit < known, other=0.0)
+        # Before the first token, h is zero.
+        valid = tl.where(number < last, units, 0)
+        h = tl.load(outputs + token_before * units + unit, unit < valid, other=0.0)
         gate = gates + token_before * 4 * units + unit
         next_r, next_z, next_n = _load_three(gate, units, is_unit)
         next_m = tl.load(gate + 3 * units, is_unit, other=0.0)
         next_d_output = tl.load(d_outputs + token_before * units + unit, is_unit, other=0.0)
         step += move
-        token_then = _token(starts, step + move, last, sentence, direction)
+        token_next = _token(starts, step + move, last, sentence, direction)
         d_h += d_output
         d_n = d_h * (1 - z) * (1 - n * n)
         d_z = d_h * (h - n) * z * (1 - z)
@@ -153,31 +155,31 @@ def _read_back(
         _store_three(d_products + token * 3 * units + unit, d_r, d_z, d_n, units, is_unit)
         _store_three(d_hidden + token * 3 * units + unit, d_r, d_z, d_m, units, is_unit)
         tl.store(before + token * units + unit, h, is_unit)
-        # Three sums and not one of what is added up first, for which registers would not do.
+        # Three sums, not one sum of three products, which would need too many registers.
         d_h = d_h * z + tl.sum(d_r[:, None] * u_r, axis=0)
         d_h += tl.sum(d_z[:, None] * u_z, axis=0)
         d_h += tl.sum(d_m[:, None] * u_n, axis=0)
         r, z, n, m, d_output = next_r, next_z, next_n, next_m, next_d_output
-        token, token_before = token_before, token_then
+        token, token_before = token_before, token_next
 
 
 @triton.jit
 def _token(starts, step, last, sentence, direction):
-    """Where a step's token stands for a direction; beyond the sentence's ends, the token at that end."""
+    """The index of a step's token in one direction; steps outside of the sentence are clamped to its ends."""
     within = tl.minimum(tl.maximum(step, 0), last)
     return (tl.load(starts + within) + sentence) * 2 + direction
 
 
 @triton.jit
-def _load_three(place, apart, is_there):
-    first = tl.load(place, is_there, other=0.0)
-    second = tl.load(place + apart, is_there, other=0.0)
-    third = tl.load(place + 2 * apart, is_there, other=0.0)
+def _load_three(pointer, stride, mask):
+    first = tl.load(pointer, mask, other=0.0)
+    second = tl.load(pointer + stride, mask, other=0.0)
+    third = tl.load(pointer + 2 * stride, mask, other=0.0)
     return first, second, third
 
 
 @triton.jit
-def _store_three(place, first, second, third, apart, is_there):
-    tl.store(place, first, is_there)
-    tl.store(place + apart, second, is_there)
-    tl.store(place + 2 * apart, third, is_there)
+def _store_three(pointer, first, second, third, stride, mask):
+    tl.store(pointer, first, mask)
+    tl.store(pointer + stride, second, mask)
+    tl.store(pointer + 2 * stride, third, mask)

@@ -1,1 +1,1 @@
-"""One file for each format that task data come in. They give plain records; a malformed line is named."""
+"""Readers of file formats that several tasks share. They return plain records and report errors by file and line."""

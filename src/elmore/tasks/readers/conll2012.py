@@ -1,14 +1,14 @@
-"""Documents in the columns of CoNLL-2012: who does what to whom, and which spans mean the same thing.
+"""Documents in the columns of CoNLL-2012: predicates with their arguments, and coreference.
 
     #begin document (bc/cctv/00/cctv_0001); part 000
     document  part  number  word  POS  parse  lemma  roleset  sense  speaker  name  [arguments...]  coreference
     #end document
 
-Between columns stand tabs or blanks, between sentences a blank line. There is a column of arguments, `(ARG0*`, `*`,
-`*)`, `(V*)`, for each predicate of the sentence, in their order. The last column has the mentions of clusters that
-begin and end at a word, nested and crossing ones too: `(1|(2)` or `(1(2)`, and `2)|1)` or `2)1)`.
+Columns are separated by tabs or spaces, sentences by a blank line. Each predicate of a sentence has a column of
+arguments, in the order of the predicates: `(ARG0*`, `*`, `*)`, `(V*)`. The last column has the mentions of clusters
+that begin and end at a word, also nested and crossing mentions: `(1|(2)` or `(1(2)`, and `2)|1)` or `2)1)`.
 
-What a task has no use for is not looked at: `propositions` and `mentions` read their columns when they are asked.
+Only the columns that a caller uses are checked: `propositions` and `mentions` parse their columns on each call.
 """
 
 import re
@@ -22,35 +22,35 @@ from elmore.files.text_files import display_name, read_lines
 from elmore.tasks.readers.tag_schemes import Span
 
 WORD, LEMMA, ROLESET, FIRST_ARGUMENTS = 3, 6, 7, 11  # columns, from 0
-FEWEST_COLUMNS = FIRST_ARGUMENTS + 1  # the last is coreference
-NOTHING = "-"
-VERB = "V"  # what the predicate itself is called among its arguments
+MIN_COLUMNS = FIRST_ARGUMENTS + 1  # the last is coreference
+EMPTY = "-"
+VERB = "V"  # the label of the predicate among its arguments
 
 _BEGIN = re.compile(r"#begin document \(?(.*?)\)?;?(?:\s*part\s+(\S+))?\s*")
 _ARGUMENT = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")
-_MENTION = re.compile(r"\((?P<one>\d+)\)|\((?P<begin>\d+)|(?P<end>\d+)\)")
+_MENTION = re.compile(r"\((?P<word>\d+)\)|\((?P<begin>\d+)|(?P<end>\d+)\)")
 _MENTIONS = re.compile(r"(?:\(\d+\)?|\d+\))(?:\|?(?:\(\d+\)?|\d+\)))*")
 
 
 class Conll2012Sentence(NamedTuple):
-    """A sentence, with all of its columns."""
+    """A sentence with all of its columns."""
 
     tokens: list[str]
     rows: tuple[tuple[str, ...], ...]
-    lines: tuple[int, ...]  # where each token stands in its file, from 1
-    source: str  # the file, as messages call it
+    lines: tuple[int, ...]  # the line of each token in its file, from 1
+    source: str  # the file, as messages name it
 
-    def place(self, token: int = 0) -> str:
+    def location(self, token: int = 0) -> str:
         return f"{self.source}, line {self.lines[token]}"
 
 
 class Conll2012Document(NamedTuple):
-    """A document, or a part of one that was annotated by itself."""
+    """A document, or a part of a document that was annotated separately."""
 
     name: str
     part: str
     sentences: list[Conll2012Sentence]
-    place: str  # file and line
+    location: str  # file and line
 
 
 class Proposition(NamedTuple):
@@ -58,11 +58,11 @@ class Proposition(NamedTuple):
 
     predicate: int  # its token
     lemma: str
-    arguments: list[Span]  # V among them; in order, none inside of another. Empty: nobody has labelled them
+    arguments: list[Span]  # in order, without nesting, including V; empty if the file has no labels
 
 
 class Mention(NamedTuple):
-    """A span that belongs to a cluster."""
+    """A span of a cluster."""
 
     cluster: int
     start: int  # its first token
@@ -70,7 +70,7 @@ class Mention(NamedTuple):
 
 
 def read_conll2012(paths: str | Path | Sequence[str | Path]) -> list[Conll2012Document]:
-    """The documents of a file, or of several one after another, plain or packed."""
+    """The documents of one or several files, plain or compressed."""
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     return [document for file in files for document in _documents(file)]
 
@@ -81,16 +81,16 @@ def _documents(file: str | Path) -> Iterator[Conll2012Document]:
     rows: list[tuple[int, tuple[str, ...]]] = []
     is_empty = True
     for number, line in enumerate(read_lines(file), start=1):
-        place = f"{name}, line {number}"
+        location = f"{name}, line {number}"
         if line.startswith("#begin document"):
             if document is not None:
-                raise InputError(f"{place}: a document begins before that of {document.place} has ended")
-            found = _BEGIN.fullmatch(line)
-            title, part = found.groups() if found else (line.removeprefix("#begin document").strip(), None)
-            document = Conll2012Document(title, part or "000", [], place)
+                raise InputError(f"{location}: a document begins before the document of {document.location} has ended")
+            match = _BEGIN.fullmatch(line)
+            title, part = match.groups() if match else (line.removeprefix("#begin document").strip(), None)
+            document = Conll2012Document(title, part or "000", [], location)
         elif line.startswith("#end document"):
             if document is None:
-                raise InputError(f"{place}: a document ends, and none has begun")
+                raise InputError(f"{location}: #end document without #begin document")
             document.sentences.extend(_sentence(rows, name))
             rows = []
             yield document
@@ -100,32 +100,32 @@ def _documents(file: str | Path) -> Iterator[Conll2012Document]:
                 document.sentences.extend(_sentence(rows, name))
             rows = []
         elif document is None:
-            raise InputError(f"{place}: expected #begin document, and here is {line[:40]!r}; is this CoNLL-2012?")
+            raise InputError(f"{location}: expected #begin document, found {line[:40]!r}; is this a CoNLL-2012 file?")
         else:
-            rows.append((number, _row(line, place, width=len(rows[0][1]) if rows else None)))
+            rows.append((number, _row(line, location, width=len(rows[0][1]) if rows else None)))
     if document is not None:
-        raise InputError(f"{document.place}: the document does not end; the file may be cut short")
+        raise InputError(f"{document.location}: the document has no end; the file may be truncated")
     if is_empty:
-        raise InputError(f"{name}: holds no documents; expected #begin document and CoNLL-2012 columns")
+        raise InputError(f"{name}: contains no documents; expected #begin document and CoNLL-2012 columns")
 
 
-def _row(line: str, place: str, *, width: int | None) -> tuple[str, ...]:
-    # Not str.split(): a word may hold a no-break space.
+def _row(line: str, location: str, *, width: int | None) -> tuple[str, ...]:
+    # Not str.split(): a word may contain a no-break space.
     row = tuple(line.rstrip("\t ").split("\t") if "\t" in line else re.split(" +", line.strip(" ")))
-    if len(row) < FEWEST_COLUMNS:
-        raise InputError(f"{place}: CoNLL-2012 has {FEWEST_COLUMNS} columns or more, and here are {len(row)}")
+    if len(row) < MIN_COLUMNS:
+        raise InputError(f"{location}: CoNLL-2012 has at least {MIN_COLUMNS} columns; found {len(row)}")
     if width is not None and len(row) != width:
         raise InputError(
-            f"{place}: the rows before have {width} columns, and here are {len(row)}; all words of a sentence have "
-            "as many"
+            f"{location}: found {len(row)} columns; the preceding rows of the sentence have {width}, and all rows of a "
+            "sentence must have the same number"
         )
     if not row[WORD]:
-        raise InputError(f"{place}: the word (column {WORD + 1}) is missing")
+        raise InputError(f"{location}: the word (column {WORD + 1}) is missing")
     return row
 
 
 def _sentence(rows: list[tuple[int, tuple[str, ...]]], source: str) -> list[Conll2012Sentence]:
-    """The sentence of these rows; none of none."""
+    """The sentence of these rows as a list of one; without rows, an empty list."""
     if not rows:
         return []
     numbers, columns = zip(*rows, strict=True)
@@ -135,27 +135,26 @@ def _sentence(rows: list[tuple[int, tuple[str, ...]]], source: str) -> list[Conl
 def propositions(sentence: Conll2012Sentence) -> list[Proposition]:
     """The predicates of a sentence, in order, with their arguments.
 
-    A predicate is a word that has a lemma and a roleset; in files that number no rolesets, one that has a lemma.
-    A sentence whose predicates are marked and that has no columns of arguments is one to be labelled.
+    A predicate is a word with a lemma and a roleset; in files without rolesets, a word with a lemma. A sentence with
+    predicates and without columns of arguments is unlabeled.
     """
-    columns = len(sentence.rows[0]) - FEWEST_COLUMNS
-    marked = [token for token, row in enumerate(sentence.rows) if row[LEMMA] != NOTHING]
-    numbered = [token for token in marked if sentence.rows[token][ROLESET] != NOTHING]
-    predicates = next((found for found in (numbered, marked) if len(found) == columns), None)
+    columns = len(sentence.rows[0]) - MIN_COLUMNS
+    with_lemma = [token for token, row in enumerate(sentence.rows) if row[LEMMA] != EMPTY]
+    with_roleset = [token for token in with_lemma if sentence.rows[token][ROLESET] != EMPTY]
+    predicates = next((tokens for tokens in (with_roleset, with_lemma) if len(tokens) == columns), None)
     if predicates is None and columns == 0:
-        return [Proposition(token, sentence.rows[token][LEMMA], []) for token in numbered]
+        return [Proposition(token, sentence.rows[token][LEMMA], []) for token in with_roleset]
     if predicates is None:
         raise InputError(
-            f"{sentence.place()}: has {pluralize(columns, 'column')} of arguments, and "
-            f"{pluralize(len(numbered), 'predicate')} with a roleset: "
-            "a column belongs to each predicate of the sentence, and to nothing else"
+            f"{sentence.location()}: has {pluralize(columns, 'column')} of arguments and "
+            f"{pluralize(len(with_roleset), 'predicate')} with a roleset; each predicate must have one column"
         )
     found = []
     for number, predicate in enumerate(predicates):
         spans = _arguments(sentence, FIRST_ARGUMENTS + number)
         if not any(span.label == VERB for span in spans):
             raise InputError(
-                f"{sentence.place(predicate)}: the arguments of {sentence.tokens[predicate]!r} (column "
+                f"{sentence.location(predicate)}: the arguments of {sentence.tokens[predicate]!r} (column "
                 f"{FIRST_ARGUMENTS + number + 1}) have no {VERB}, which marks the predicate"
             )
         found.append(Proposition(predicate, sentence.rows[predicate][LEMMA], spans))
@@ -166,94 +165,91 @@ def _arguments(sentence: Conll2012Sentence, column: int) -> list[Span]:
     spans: list[Span] = []
     label, start = "", 0
     for token, row in enumerate(sentence.rows):
-        place, cell = f"{sentence.place(token)}, column {column + 1}", row[column]
-        found = _ARGUMENT.fullmatch(cell)
-        if not found:
-            raise InputError(f"{place}: {cell!r} is no argument; expected (LABEL*, *, *) or (LABEL*)")
-        begins, ends = found.groups()
+        location, cell = f"{sentence.location(token)}, column {column + 1}", row[column]
+        match = _ARGUMENT.fullmatch(cell)
+        if not match:
+            raise InputError(f"{location}: {cell!r} is not an argument; expected (LABEL*, *, *) or (LABEL*)")
+        begins, ends = match.groups()
         if begins and label:
-            raise InputError(f"{place}: {begins} begins inside of {label}; arguments of a predicate do not nest")
+            raise InputError(
+                f"{location}: {begins} begins inside of {label}; arguments of a predicate cannot be nested"
+            )
         if begins:
             label, start = begins, token
         if ends and not label:
-            raise InputError(f"{place}: an argument ends, and none has begun")
+            raise InputError(f"{location}: an argument ends here, and none has begun")
         if ends:
             spans.append(Span(label, start, token + 1))
             label = ""
     if label:
-        raise InputError(
-            f"{sentence.place(start)}, column {column + 1}: {label} begins and does not end in its sentence"
-        )
+        raise InputError(f"{sentence.location(start)}, column {column + 1}: {label} has no end in its sentence")
     return spans
 
 
 def mentions(sentence: Conll2012Sentence) -> list[Mention]:
-    """The mentions of a sentence, in order of their first tokens, of those that begin together the longest first."""
-    return parse_mentions([row[-1] for row in sentence.rows], [sentence.place(n) for n in range(len(sentence.rows))])
+    """The mentions of a sentence, in order of their first tokens; longer ones first among those with the same start."""
+    locations = [sentence.location(token) for token in range(len(sentence.rows))]
+    return parse_mentions([row[-1] for row in sentence.rows], locations)
 
 
-def parse_mentions(cells: Sequence[str], places: Sequence[str]) -> list[Mention]:
-    """The mentions that the last column means, word by word; `places` is where each word stands, for complaints.
+def parse_mentions(cells: Sequence[str], locations: Sequence[str]) -> list[Mention]:
+    """The mentions of the last column. `locations` describes each word for messages.
 
     >>> parse_mentions(["(1|(2", "-", "2)", "(3)1)"], ["a file"] * 4)
     [Mention(cluster=1, start=0, end=4), Mention(cluster=2, start=0, end=3), Mention(cluster=3, start=3, end=4)]
     """
     found: list[Mention] = []
-    begun: dict[int, list[int]] = {}  # of each cluster, where the mentions that have not ended began
-    for token, (cell, place) in enumerate(zip(cells, places, strict=True)):
-        if cell in (NOTHING, "_", "*"):
+    open_starts: dict[int, list[int]] = {}  # by cluster, the first tokens of mentions without an end so far
+    for token, (cell, location) in enumerate(zip(cells, locations, strict=True)):
+        if cell in (EMPTY, "_", "*"):
             continue
         if not _MENTIONS.fullmatch(cell):
-            raise InputError(
-                f"{place}: {cell!r} are no mentions; expected - or the like of (1, 1), (1), (1|(2) or 2)1)"
-            )
+            raise InputError(f"{location}: {cell!r} are not mentions; expected -, (1, 1), (1), (1|(2) or 2)1)")
         for part in _MENTION.finditer(cell):
-            if part["one"]:
-                found.append(Mention(int(part["one"]), token, token + 1))
+            if part["word"]:
+                found.append(Mention(int(part["word"]), token, token + 1))
             elif part["begin"]:
-                begun.setdefault(int(part["begin"]), []).append(token)
-            elif begun.get(cluster := int(part["end"])):
-                found.append(Mention(cluster, begun[cluster].pop(), token + 1))
+                open_starts.setdefault(int(part["begin"]), []).append(token)
+            elif open_starts.get(cluster := int(part["end"])):
+                found.append(Mention(cluster, open_starts[cluster].pop(), token + 1))
             else:
-                raise InputError(f"{place}: a mention of cluster {cluster} ends, and none has begun in its sentence")
-    if left := [f"{places[start]}: cluster {cluster}" for cluster, starts in begun.items() for start in starts]:
-        raise InputError(f"{left[0]}: a mention begins and does not end in its sentence{_others(left[1:])}")
+                raise InputError(f"{location}: a mention of cluster {cluster} ends, and none has begun in its sentence")
+    unclosed = [f"{locations[start]}: cluster {cluster}" for cluster, starts in open_starts.items() for start in starts]
+    if unclosed:
+        others = f"; further such mentions: {join_names(unclosed[1:])}" if len(unclosed) > 1 else ""
+        raise InputError(f"{unclosed[0]}: a mention has no end in its sentence{others}")
     return sorted(found, key=lambda mention: (mention.start, -mention.end, mention.cluster))
 
 
-def _others(places: list[str]) -> str:
-    return f"; nor do those of {join_names(places)}" if places else ""
-
-
-def mention_cells(found: Iterable[Mention], length: int) -> list[str]:
-    """The last column of a sentence of so many words, as CoNLL-2012 writes it.
+def mention_cells(mentions: Iterable[Mention], length: int) -> list[str]:
+    """The last column of CoNLL-2012 for a sentence of `length` words.
 
     >>> mention_cells([Mention(1, 0, 3), Mention(2, 0, 1)], 4)
     ['(1|(2)', '-', '1)', '-']
     """
     begin: list[list[str]] = [[] for _ in range(length)]
     end: list[list[str]] = [[] for _ in range(length)]
-    for mention in sorted(found, key=lambda mention: (mention.start, -mention.end, mention.cluster)):
+    for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end, mention.cluster)):
         if mention.end - mention.start == 1:
             begin[mention.start].append(f"({mention.cluster})")
         else:
             begin[mention.start].append(f"({mention.cluster}")
             end[mention.end - 1].insert(0, f"{mention.cluster})")
-    return ["|".join([*end[token], *begin[token]]) or NOTHING for token in range(length)]
+    return ["|".join([*end[token], *begin[token]]) or EMPTY for token in range(length)]
 
 
 def document_columns(
-    sentences: Iterable[Sequence[str]], found: Iterable[Mention], *, name: str = "text", part: str = "000"
+    sentences: Iterable[Sequence[str]], mentions: Iterable[Mention], *, name: str = "text", part: str = "000"
 ) -> str:
-    """A document with its mentions, by tokens of the whole, as CoNLL-2012 has it; of other columns nothing is known.
+    """A document in CoNLL-2012 columns, with mentions by tokens of the document; unknown columns are empty.
 
     >>> document_columns([["Ann", "slept"]], [Mention(7, 0, 1)]).splitlines()[1].split()
     ['text', '0', '0', 'Ann', '-', '*', '-', '-', '-', '-', '*', '(7)']
     """
     sentences = list(sentences)
-    cells = iter(mention_cells(found, sum(map(len, sentences))))
+    cells = iter(mention_cells(mentions, sum(map(len, sentences))))
     lines = [f"#begin document ({name}); part {part}"]
-    cell = "_".join(name.split())  # scorers take any blank for the end of a column
+    cell = "_".join(name.split())  # scorers end a column at any whitespace
     for tokens in sentences:
         for number, token in enumerate(tokens):
             lines.append("\t".join([cell, part.lstrip("0") or "0", str(number), token, *"-*----*", next(cells)]))
@@ -262,7 +258,7 @@ def document_columns(
 
 
 def argument_cells(spans: Iterable[Span], length: int) -> list[str]:
-    """A column of arguments of a sentence of so many words.
+    """A column of arguments for a sentence of `length` words.
 
     >>> argument_cells([Span("ARG0", 0, 2), Span("V", 2, 3)], 4)
     ['(ARG0*', '*)', '(V*)', '*']

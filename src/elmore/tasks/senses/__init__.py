@@ -1,1 +1,1 @@
-"""Word senses and words in context."""
+"""Word senses (`wsd`) and words in context (`wic`)."""

@@ -2,14 +2,13 @@
 
 Two methods (`[task] method`):
 
-threshold    The same, where the cosine of the two vectors reaches a threshold. Both the threshold and, of several
-             layers (`elmo.layers = "all"`), the layer are those that do best on the dev set; training pairs are not
-             read.
+threshold    The uses have the same sense if the cosine of their vectors reaches a threshold. The threshold, and the
+             layer if `elmo.layers` is "all", are those with the best score on the dev set; training pairs are not used.
 classifier   A feed-forward network over [u; v; |u - v|; u * v], trained by gradients.
 
-A use is the token that holds the word's characters, or the mean of several. Scored by accuracy. A file of SCWS, whose
-pairs have ratings instead of labels, can be evaluated too: by Spearman's rank correlation of ratings and cosines, or
-of ratings and the classifier's probabilities.
+A use is the token that contains the word's characters, or the mean of several tokens. Scored by accuracy. A file of
+SCWS, whose pairs have ratings instead of labels, can also be evaluated: by Spearman's rank correlation of the ratings
+with the cosines, or with the classifier's probabilities.
 
 B pairs, D size of a vector.
 """
@@ -31,7 +30,7 @@ from elmore.tasks.core.config import TaskOptions, TaskRecipe
 from elmore.tasks.core.results import tab_separated
 from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
 from elmore.tasks.inputs.embedder import TokenEmbedder
-from elmore.tasks.inputs.tokenizer import StyledTokenizer
+from elmore.tasks.inputs.tokenizer import StyledTokenizer, raw_text_tokenizer
 from elmore.tasks.metrics.accuracy import accuracy
 from elmore.tasks.metrics.rank_correlation import rank_score
 from elmore.tasks.metrics.score import Counts, Score
@@ -44,15 +43,10 @@ from elmore.tasks.senses.target_words import (
     cosines,
     covering_tokens,
     freeze,
+    select_layer,
     span_means,
-    take_layer,
 )
-from elmore.tasks.senses.wic_reader import RatedPair, WicPair, WordInContext, parse_wic_pair, read_scws, read_wic
-
-EXPECTED = (
-    "expected two texts with a tab between them and a word of each in brackets, as in: I sat on the [bank].\\tThe "
-    "[bank] is closed. Or an object of JSON with lemma, pos, sentence1, start1, end1, sentence2, start2, end2"
-)
+from elmore.tasks.senses.wic_reader import RatedPair, WicPair, WordInContext, parse_uses, read_scws, read_wic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,37 +55,37 @@ class WicOptions(TaskOptions):
 
     method: Literal["threshold", "classifier"] = "threshold"
     hidden: tuple[int, ...] = checked_field((200,), at_least=1)  # layers of the classifier
-    dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # behind each of them
+    dropout: float = checked_field(0.5, at_least=0, at_most=0.95)  # after each of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class WicRecipe(TaskRecipe):
-    """How words in context are learnt."""
+    """Recipe of words in context."""
 
     task: WicOptions = WicOptions()
 
 
 class TokenUse(NamedTuple):
-    """A word where it stands among the tokens of a sentence."""
+    """A word among the tokens of a sentence."""
 
     tokens: Sequence[str]
     start: int
     end: int  # the token after the last
-    characters: tuple[int, int]  # of the text, from the first token's first to the last one's last
+    characters: tuple[int, int]  # of the text, from the start of the first token to the end of the last
 
 
 class UsePair(NamedTuple):
-    """Two uses, and whether they have the same sense, or how alike people found them."""
+    """Two uses, and whether they have the same sense, or how similar people rate them."""
 
     first: TokenUse
     second: TokenUse
     label: bool | None = None
     rating: float | None = None  # from 0 to 10
-    place: str = ""  # file and line, for complaints
+    location: str = ""  # file and line, for messages
 
 
 class PredictedPair(NamedTuple):
-    """What a model says of two uses."""
+    """The prediction for two uses."""
 
     is_same: bool
     similarity: float  # a cosine, or a probability
@@ -125,7 +119,7 @@ LABELS = {True: "same", False: "different"}
 
 
 class CosineThreshold(FittedModel[UsePair, PredictedPair]):
-    """The same sense, where two vectors are near."""
+    """Predicts the same sense if the cosine of two vectors reaches a threshold."""
 
     def __init__(self, embedder: TokenEmbedder) -> None:
         super().__init__()
@@ -136,33 +130,31 @@ class CosineThreshold(FittedModel[UsePair, PredictedPair]):
 
     def fit(
         self,
-        train: Iterable[Batch[UsePair]],  # noqa: ARG002  # there is nothing to learn but what is chosen
+        train: Iterable[Batch[UsePair]],  # noqa: ARG002  # the method uses the dev set only
         dev: Iterable[Batch[UsePair]],
         score: Callable[[Sequence[UsePair], Sequence[PredictedPair]], Score],
     ) -> Generator[None, None, Fit]:
-        """Find the best threshold of every layer, and of these the best."""
+        """Find the best threshold of every layer, and select the best layer."""
         candidates = candidate_layers(self.embedder)
         pairs: list[UsePair] = []
-        found: dict[str, list[float]] = {name: [] for name in candidates}
+        similarities: dict[str, list[float]] = {name: [] for name in candidates}
         for batch in dev:
             pairs += batch.examples
-            if rated := [pair.place for pair in batch.examples if pair.label is None]:
-                raise InputError(
-                    f"{rated[0]}: has no label, and a threshold is chosen by labels; give others as dev set"
-                )
+            if unlabeled := [pair.location for pair in batch.examples if pair.label is None]:
+                raise InputError(f"{unlabeled[0]}: has no label; the dev set needs labels to choose a threshold")
             for name, layer in candidates.items():
-                take_layer(self.embedder, layer)
-                found[name] += self._cosines(batch)
+                select_layer(self.embedder, layer)
+                similarities[name] += self._cosines(batch)
             yield
         gold = [bool(pair.label) for pair in pairs]
-        # Rounded as it is kept.
-        thresholds = {name: torch.tensor(best_threshold(own, gold)).item() for name, own in found.items()}
+        # Rounded to float32, as it is saved.
+        thresholds = {name: torch.tensor(best_threshold(values, gold)).item() for name, values in similarities.items()}
         scores = {
-            name: score(pairs, [PredictedPair(cosine >= thresholds[name], cosine) for cosine in own])
-            for name, own in found.items()
+            name: score(pairs, [PredictedPair(cosine >= thresholds[name], cosine) for cosine in values])
+            for name, values in similarities.items()
         }
         chosen = max(scores, key=lambda name: scores[name].value)
-        take_layer(self.embedder, candidates[chosen])
+        select_layer(self.embedder, candidates[chosen])
         self.threshold.fill_(thresholds[chosen])
         return Fit(scores, chosen)
 
@@ -171,8 +163,8 @@ class CosineThreshold(FittedModel[UsePair, PredictedPair]):
         return [PredictedPair(cosine >= threshold, cosine) for cosine in self._cosines(batch)]
 
     def _cosines(self, batch: Batch[UsePair]) -> list[float]:
-        found: list[float] = cosines(*use_vectors(self.embedder, batch)).tolist()
-        return found
+        values: list[float] = cosines(*use_vectors(self.embedder, batch)).tolist()
+        return values
 
 
 class PairClassifier(TaskModel[UsePair, PredictedPair]):
@@ -191,8 +183,8 @@ class PairClassifier(TaskModel[UsePair, PredictedPair]):
 
     @classmethod
     def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[UsePair]]) -> list[PredictedPair]:
-        each = [one._logits(batch).sigmoid() for one, batch in zip(members, batches, strict=True)]
-        probabilities = mean_scores(each).tolist()
+        member_probabilities = [model._logits(batch).sigmoid() for model, batch in zip(members, batches, strict=True)]
+        probabilities = mean_scores(member_probabilities).tolist()
         return [PredictedPair(probability >= 0.5, probability) for probability in probabilities]
 
     def _logits(self, batch: Batch[UsePair]) -> Tensor:  # (B,)
@@ -202,7 +194,7 @@ class PairClassifier(TaskModel[UsePair, PredictedPair]):
 
 
 def use_vectors(embedder: TokenEmbedder, batch: Batch[UsePair]) -> tuple[Tensor, Tensor]:
-    """(B, D) twice: the vectors of the first uses, and of the second."""
+    """(B, D) twice: the vectors of the first and of the second uses."""
     first, second = (
         span_means(embedder(inputs).input, [TokenSpan(row, use.start, use.end) for row, use in enumerate(uses)])
         for inputs, uses in zip(batch.inputs, zip(*(pair[:2] for pair in batch.examples), strict=True), strict=True)
@@ -211,57 +203,47 @@ def use_vectors(embedder: TokenEmbedder, batch: Batch[UsePair]) -> tuple[Tensor,
 
 
 def best_threshold(similarities: Sequence[float], labels: Sequence[bool]) -> float:
-    """From where on pairs are best taken for the same: half way between two, and of equally good ones the lowest.
+    """The threshold with the best accuracy, halfway between two similarities; ties go to the lowest.
 
     >>> best_threshold([0.1, 0.4, 0.6, 0.9], [False, False, True, True])
     0.5
     """
-    values, places = np.unique(np.asarray(similarities, np.float64), return_inverse=True)
+    values, indices = np.unique(np.asarray(similarities, np.float64), return_inverse=True)
     is_same = np.asarray(labels, bool)
-    same = np.bincount(places[is_same], minlength=len(values))
-    different = np.bincount(places[~is_same], minlength=len(values))
-    # For each place of the threshold, below the first value, between two, above the last: how many are right.
-    right = np.concatenate([[0], np.cumsum(different)]) + same.sum() - np.concatenate([[0], np.cumsum(same)])
+    same = np.bincount(indices[is_same], minlength=len(values))
+    different = np.bincount(indices[~is_same], minlength=len(values))
+    # For each position of the threshold (below the first value, between two, above the last): correct pairs.
+    correct = np.concatenate([[0], np.cumsum(different)]) + same.sum() - np.concatenate([[0], np.cumsum(same)])
     between = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
-    return float(between[right.argmax()])
+    return float(between[correct.argmax()])
 
 
 def read(paths: Sequence[str | Path], options: WicOptions, *, to_train: bool) -> Dataset[UsePair]:
-    """Pairs of JSON lines, with labels; to evaluate also of SCWS, with ratings."""
-    tokenizer = StyledTokenizer("moses" if options.token_style == "auto" else options.token_style)
+    """Pairs of JSON lines, with labels; for evaluation also pairs of SCWS, with ratings."""
+    tokenizer = raw_text_tokenizer(options)
     pairs: list[UsePair] = []
     for path in paths:
         name = display_name(path)
         first_line = next((line for line in read_lines(path) if line.strip()), "")
         has_ratings = "\t" in first_line and not first_line.lstrip().startswith("{")
         if has_ratings and to_train:
-            raise InputError(
-                f"{name}: has ratings, by which a model can be evaluated; to train, give pairs with labels"
-            )
+            raise InputError(f"{name}: has ratings, which can only be used for evaluation; training needs labels")
         for pair in read_scws(path) if has_ratings else read_wic(path):
-            place = f"{name}, line {pair.line}"
-            first, second = (token_use(use, tokenizer, place) for use in (pair.first, pair.second))
+            location = f"{name}, line {pair.line}"
+            first, second = (token_use(use, tokenizer, location) for use in (pair.first, pair.second))
             rating = pair.rating if isinstance(pair, RatedPair) else None
             label = pair.label if isinstance(pair, WicPair) else None
-            pairs.append(UsePair(first, second, label, rating, place))
+            pairs.append(UsePair(first, second, label, rating, location))
     return Dataset(pairs)
 
 
-def token_use(use: WordInContext, tokenizer: StyledTokenizer, place: str) -> TokenUse:
-    """A use among the tokens of its text, which is read as one sentence."""
-    cut = tokenizer.tokens(use.text)
-    span = covering_tokens(cut.offsets, use.start, use.end)
+def token_use(use: WordInContext, tokenizer: StyledTokenizer, location: str) -> TokenUse:
+    """A use among the tokens of its text, which is one sentence."""
+    sentence = tokenizer.tokens(use.text)
+    span = covering_tokens(sentence.offsets, use.start, use.end)
     if span is None:
-        raise InputError(f"{place}: the characters from {use.start} up to {use.end} of {use.text[:60]!r} hold no word")
-    return TokenUse(cut.tokens, *span, (cut.offsets[span[0]][0], cut.offsets[span[1] - 1][1]))
-
-
-def labels(examples: Sequence[UsePair], options: WicOptions) -> Labels:  # noqa: ARG001  # as in every task
-    return {"labels": list(LABELS.values())}
-
-
-def check(examples: Sequence[UsePair], known: Labels) -> None:
-    """Nothing can be wrong that the reader has not seen: there are two labels, and both are known."""
+        raise InputError(f"{location}: the characters {use.start} to {use.end} of {use.text[:60]!r} contain no word")
+    return TokenUse(sentence.tokens, *span, (sentence.offsets[span[0]][0], sentence.offsets[span[1] - 1][1]))
 
 
 def build(options: WicOptions, known: Labels, embedder: TokenEmbedder) -> CosineThreshold | PairClassifier:  # noqa: ARG001
@@ -269,46 +251,24 @@ def build(options: WicOptions, known: Labels, embedder: TokenEmbedder) -> Cosine
 
 
 def score(examples: Sequence[UsePair], predictions: Sequence[PredictedPair]) -> Score:
-    """Accuracy, or where pairs have ratings the rank correlation."""
+    """Accuracy; for pairs with ratings, the rank correlation."""
     rated = [pair for pair in examples if pair.rating is not None]
     if not rated:
         return accuracy(
             [LABELS[bool(pair.label)] for pair in examples], [LABELS[prediction.is_same] for prediction in predictions]
         )
     if len(rated) < len(examples):
-        raise InputError("some of these pairs have labels, others ratings; score them apart")
+        raise InputError("some of these pairs have labels and others ratings; evaluate them separately")
     return rank_score([pair.rating or 0.0 for pair in rated], [prediction.similarity for prediction in predictions])
 
 
 def counts(pair: UsePair, prediction: PredictedPair) -> Counts:
-    """Whether a pair with a label has the right one."""
     return Counts(gold=1, found=1, correct=int(pair.label == prediction.is_same))
 
 
-def parse(text: str, tokenizer: StyledTokenizer) -> list[UsePair]:
+def from_text(text: str, tokenizer: StyledTokenizer) -> list[UsePair]:
     first, second = parse_uses(text)
     return [UsePair(token_use(first, tokenizer, "the first text"), token_use(second, tokenizer, "the second text"))]
-
-
-def parse_uses(line: str) -> tuple[WordInContext, WordInContext]:
-    r"""Two uses, as a user gives them.
-
-    >>> parse_uses("I sat on the [bank].\tThe [bank] is closed.")[1]
-    WordInContext(text='The bank is closed.', start=4, end=8)
-    """
-    if line.lstrip().startswith("{"):
-        pair = parse_wic_pair(line, 1, "the pair", labeled=False)
-        return pair.first, pair.second
-    uses = []
-    for text in line.split("\t"):
-        before, opened, rest = text.partition("[")
-        word, closed, after = rest.partition("]")
-        if not (opened and closed and word.strip()) or "[" in rest or "]" in after:
-            raise InputError(f"there is not one word in brackets in {text[:60]!r}; {EXPECTED}")
-        uses.append(WordInContext(before + word + after, len(before), len(before) + len(word)))
-    if len(uses) != 2:
-        raise InputError(f"there are {len(uses)} texts in {line[:60]!r}; {EXPECTED}")
-    return uses[0], uses[1]
 
 
 def result(
@@ -319,8 +279,8 @@ def result(
 ) -> ComparedUses:
     [pair], [prediction] = examples, predictions
     first, second = (
-        Use(given.text, given.text[slice(*use.characters)], *use.characters)
-        for given, use in zip(parse_uses(text), (pair.first, pair.second), strict=True)
+        Use(word.text, word.text[slice(*use.characters)], *use.characters)
+        for word, use in zip(parse_uses(text), (pair.first, pair.second), strict=True)
     )
     return ComparedUses(first, second, prediction.is_same, prediction.similarity)
 
@@ -331,11 +291,11 @@ WIC: Task[UsePair, PredictedPair] = Task(
     recipe=WicRecipe,
     read=read,
     sentences=lambda pair: (pair.first.tokens, pair.second.tokens),
-    labels=labels,
-    check=check,
+    labels=lambda examples, options: {"labels": list(LABELS.values())},  # noqa: ARG005
+    check=lambda examples, known: None,  # noqa: ARG005  # the reader accepts only both labels
     build=build,
     score=score,
     counts=counts,
-    parse=parse,
+    parse=from_text,
     result=result,
 )

@@ -1,16 +1,16 @@
-"""Word senses: which of WordNet's senses a word has where it stands.
+"""Word sense disambiguation: the WordNet sense of a word in its context.
 
 Two methods (`[task] method`):
 
-nearest   A sense is the mean of the vectors of its uses in the training data, and a word has the sense whose mean is
-          nearest to it by cosine (Peters et al., 2018, section 5.3; which measure they took they do not say). Of
-          several layers (`elmo.layers = "all"`), the one with the best score on the dev set is taken.
+nearest   A sense is the mean of the vectors of its uses in the training data. A word has the sense with the nearest
+          mean by cosine (Peters et al., 2018, section 5.3; the paper does not name the measure). If `elmo.layers` is
+          "all", the layer with the best score on the dev set is used.
 linear    A softmax over the senses of the word's lemma, from a linear layer on its vector, trained by gradients.
 
-Both read whole sentences, and look among the senses that the word's lemma and part of speech had in training; of equal
-ones WordNet's first is taken. A lemma that was not in training gets WordNet's first sense, for which `[task]
-sense_index` names WordNet's index.sense. A target of several tokens has the mean of their vectors. An answer is right
-when it is any of the gold keys.
+Both encode whole sentences and choose among the senses that the word's lemma and part of speech have in the training
+data; ties go to WordNet's first sense. A lemma that is not in the training data gets WordNet's first sense, from
+WordNet's index.sense (`[task] sense_index`). A target of several tokens has the mean of their vectors. An answer is
+correct if it is any of the gold keys. The score is that of Raganato, Camacho-Collados and Navigli (2017).
 
 N targets, K senses of the lemma with the most, S senses of all, D size of a vector.
 """
@@ -24,30 +24,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmore.display import pluralize
+from elmore.display import join_names, pluralize
 from elmore.errors import InputError
-from elmore.files.text_files import COMPRESSION_SUFFIXES
 from elmore.nn.devices import send
 from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.labels import unseen_labels
 from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
 from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.modules.ensembling import mean_of_probabilities
-from elmore.tasks.senses.inventory import LABEL_TYPES, SenseInventory, inventory_labels
-from elmore.tasks.senses.sense_index import read_sense_index
-from elmore.tasks.senses.sense_requests import parse_request, plain_text
+from elmore.tasks.senses.inventory import LABEL_TYPES, SenseInventory, inventory_labels, read_sense_index
 from elmore.tasks.senses.target_words import (
     TokenSpan,
     candidate_layers,
     check_input_only,
     cosines,
     freeze,
+    select_layer,
     span_means,
-    take_layer,
 )
-from elmore.tasks.senses.wsd_f1 import wsd_scores
-from elmore.tasks.senses.wsd_reader import WsdInstance, find_keys, read_wsd
+from elmore.tasks.senses.wsd_reader import (
+    PARTS_OF_SPEECH,
+    WsdInstance,
+    data_set_name,
+    find_keys,
+    parse_request,
+    plain_text,
+    read_wsd,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,22 +60,22 @@ class WsdOptions(TaskOptions):
     """[task] of word senses."""
 
     method: Literal["nearest", "linear"] = "nearest"
-    sense_index: str = ""  # WordNet's index.sense, plain or packed; needed in training alone
+    sense_index: str = ""  # WordNet's index.sense, plain or compressed; required for training only
 
 
 @dataclass(frozen=True, kw_only=True)
 class WsdRecipe(TaskRecipe):
-    """How word senses are learnt."""
+    """Recipe of word senses."""
 
     task: WsdOptions = WsdOptions()
 
 
 class SenseSentence(NamedTuple):
-    """A sentence and its targets, or of a user's text the places of its tokens."""
+    """A sentence and its targets; of a user's text also the offsets of its tokens."""
 
     tokens: Sequence[str]
     targets: Sequence[WsdInstance]
-    data_set: str = ""  # the name of its file, by which scores are told apart
+    data_set: str = ""  # the name of its file, for scores by data set
     offsets: Sequence[tuple[int, int]] = ()  # of a user's text: the characters of each token
 
 
@@ -78,7 +83,7 @@ class PredictedSense(NamedTuple):
     """The sense of one target."""
 
     key: str | None  # None: neither the training data nor WordNet has its lemma
-    is_first_sense: bool = False  # of WordNet, because the lemma was not in training
+    is_first_sense: bool = False  # WordNet's first sense, because the lemma is not in the training data
 
 
 @dataclass(frozen=True)
@@ -88,15 +93,15 @@ class WordSense:
     text: str
     lemma: str
     pos: str
-    sense: str | None  # WordNet's key; None where nothing is known of its lemma
-    is_first_sense: bool  # of WordNet, because the lemma was not in training
+    sense: str | None  # WordNet's key; None if the lemma is unknown
+    is_first_sense: bool  # WordNet's first sense, because the lemma is not in the training data
     start: int  # characters of the whole text
     end: int
 
 
 @dataclass(frozen=True)
 class DisambiguatedText:
-    """A text, and the senses of the words in it that were asked for."""
+    """A text, and the senses of its targets."""
 
     text: str
     senses: tuple[WordSense, ...]
@@ -104,21 +109,21 @@ class DisambiguatedText:
     def __str__(self) -> str:
         """The text, each target in brackets with its sense."""
         parts, end = [], 0
-        for one in self.senses:
-            parts += [self.text[end : one.start], f"[{one.text}|{one.sense or 'unknown'}]"]
-            end = one.end
+        for sense in self.senses:
+            parts += [self.text[end : sense.start], f"[{sense.text}|{sense.sense or 'unknown'}]"]
+            end = sense.end
         return "".join([*parts, self.text[end:]])
 
 
-class NearestSense(FittedModel[SenseSentence, list[PredictedSense]]):
-    """The nearest mean of a sense's uses."""
+class NearestCentroid(FittedModel[SenseSentence, list[PredictedSense]]):
+    """The sense with the nearest mean of its uses."""
 
     def __init__(self, inventory: SenseInventory, embedder: TokenEmbedder) -> None:
         super().__init__()
         freeze(embedder)
         self.embedder, self.inventory = embedder, inventory
         self.centroids: Tensor  # (S, D)
-        self.counts: Tensor  # (S,) uses that each is the mean of; none where a part of the training data was drawn
+        self.counts: Tensor  # (S,) the number of uses in each mean; 0 if the sampled training data has no use
         self.register_buffer("centroids", torch.zeros(len(inventory.keys), embedder.input_dim))
         self.register_buffer("counts", torch.zeros(len(inventory.keys)))
 
@@ -128,7 +133,7 @@ class NearestSense(FittedModel[SenseSentence, list[PredictedSense]]):
         dev: Iterable[Batch[SenseSentence]],
         score: Callable[[Sequence[SenseSentence], Sequence[list[PredictedSense]]], Score],
     ) -> Generator[None, None, Fit]:
-        """Average the uses of each sense, in every layer; keep the layer that does best on the dev set."""
+        """Average the uses of each sense in every layer; select the layer with the best score on the dev set."""
         candidates = candidate_layers(self.embedder)
         centroids = yield from self._average(train, candidates)
         examples: list[SenseSentence] = []
@@ -136,19 +141,19 @@ class NearestSense(FittedModel[SenseSentence, list[PredictedSense]]):
         for batch in dev:
             examples += batch.examples
             for name, layer in candidates.items():
-                self._take(layer, centroids[name])
+                self._select(layer, centroids[name])
                 predictions[name] += self.predict(batch)
             yield
-        scores = {name: score(examples, own) for name, own in predictions.items()}
+        scores = {name: score(examples, senses) for name, senses in predictions.items()}
         chosen = max(scores, key=lambda name: scores[name].value)
-        self._take(candidates[chosen], centroids[chosen])
+        self._select(candidates[chosen], centroids[chosen])
         return Fit(scores, chosen)
 
     def _average(
         self, train: Iterable[Batch[SenseSentence]], candidates: Mapping[str, int | None]
     ) -> Generator[None, None, dict[str, Tensor]]:
-        # In float64, so that the mean of equal vectors is that vector, and a tie a tie; on the CPU, for not all devices
-        # have it, and a GPU adds in any order.
+        # In float64, so that the mean of equal vectors is that vector, and ties remain ties. On the CPU: not all
+        # devices support float64, and a GPU sums in no fixed order.
         sums = {name: torch.zeros(self.centroids.shape, dtype=torch.float64) for name in candidates}
         counts = torch.zeros(len(self.inventory.keys), dtype=torch.float64)
         for batch in train:
@@ -157,16 +162,16 @@ class NearestSense(FittedModel[SenseSentence, list[PredictedSense]]):
             uses, senses = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).unbind(dim=1)
             counts.index_add_(0, senses, torch.ones(len(senses), dtype=torch.float64))
             for name, layer in candidates.items():
-                take_layer(self.embedder, layer)
+                select_layer(self.embedder, layer)
                 vectors = target_vectors(self.embedder, batch).cpu().double()
                 sums[name].index_add_(0, senses, vectors[uses])
             yield
         self.counts.copy_(counts)
-        means = {name: own / counts.clamp_min(1).unsqueeze(1) for name, own in sums.items()}
-        return {name: own.float().to(self.centroids.device) for name, own in means.items()}
+        means = {name: total / counts.clamp_min(1).unsqueeze(1) for name, total in sums.items()}
+        return {name: mean.float().to(self.centroids.device) for name, mean in means.items()}
 
-    def _take(self, layer: int | None, centroids: Tensor) -> None:
-        take_layer(self.embedder, layer)
+    def _select(self, layer: int | None, centroids: Tensor) -> None:
+        select_layer(self.embedder, layer)
         self.centroids = centroids
 
     def predict(self, batch: Batch[SenseSentence]) -> list[list[PredictedSense]]:
@@ -176,12 +181,12 @@ class NearestSense(FittedModel[SenseSentence, list[PredictedSense]]):
     def _nearest(self, target: WsdInstance, vector: Tensor) -> PredictedSense:
         numbers = self.inventory.numbers(target)
         counts = self.counts[numbers.start : numbers.stop].tolist()
-        known = [number for number, uses in zip(numbers, counts, strict=True) if uses]
-        if not known:
-            return PredictedSense(self.inventory.back_off(target), is_first_sense=True)
-        # Of several largest, argmax gives the first.
-        best = cosines(self.centroids[known], vector).argmax().item()
-        return PredictedSense(self.inventory.keys[known[int(best)]])
+        trained = [number for number, uses in zip(numbers, counts, strict=True) if uses]
+        if not trained:
+            return PredictedSense(self.inventory.first_sense(target), is_first_sense=True)
+        # argmax returns the first of equal cosines.
+        best = cosines(self.centroids[trained], vector).argmax().item()
+        return PredictedSense(self.inventory.keys[trained[int(best)]])
 
 
 class LinearSense(TaskModel[SenseSentence, list[PredictedSense]]):
@@ -191,26 +196,30 @@ class LinearSense(TaskModel[SenseSentence, list[PredictedSense]]):
         super().__init__()
         check_input_only(embedder)
         self.embedder, self.inventory = embedder, inventory
-        # Zeros, so that what no training example changes is a tie, which WordNet's first sense wins.
+        # Zeros, so that senses without training examples are tied, and WordNet's first sense wins.
         self.weight = nn.Parameter(torch.zeros(len(inventory.keys), embedder.input_dim))
         self.bias = nn.Parameter(torch.zeros(len(inventory.keys)))
 
     def loss(self, batch: Batch[SenseSentence]) -> Tensor:
-        """The mean over all targets that have a choice, of -log of the probability of their gold senses together."""
+        """The mean over all ambiguous targets of minus the log-probability of their gold senses together."""
         targets = [target for example in batch.examples for target in example.targets]
         gold = [self.inventory.gold_numbers(target) for target in targets]
         ambiguous = [
-            place for place, own in enumerate(gold) if own and len(own) < len(self.inventory.numbers(targets[place]))
+            index
+            for index, senses in enumerate(gold)
+            if senses and len(senses) < len(self.inventory.numbers(targets[index]))
         ]
         if not ambiguous:
             return 0 * self.bias.sum() + self.embedder.penalty()
         all_vectors = target_vectors(self.embedder, batch)
         vectors = all_vectors.index_select(0, send(torch.tensor(ambiguous), all_vectors.device))
-        numbers = [self.inventory.numbers(targets[place]) for place in ambiguous]
+        numbers = [self.inventory.numbers(targets[index]) for index in ambiguous]
         logits = self._logits(vectors, numbers)
-        is_gold = _padded([[n in gold[place] for n in own] for place, own in zip(ambiguous, numbers, strict=True)])
-        right = logits.masked_fill(~send(is_gold.bool(), logits.device), -torch.inf)
-        return (logits.logsumexp(dim=1) - right.logsumexp(dim=1)).mean() + self.embedder.penalty()
+        is_gold = _padded(
+            [[n in gold[index] for n in senses] for index, senses in zip(ambiguous, numbers, strict=True)]
+        )
+        correct = logits.masked_fill(~send(is_gold.bool(), logits.device), -torch.inf)
+        return (logits.logsumexp(dim=1) - correct.logsumexp(dim=1)).mean() + self.embedder.penalty()
 
     @classmethod
     def predict_together(
@@ -219,26 +228,27 @@ class LinearSense(TaskModel[SenseSentence, list[PredictedSense]]):
         inventory, batch = members[0].inventory, batches[0]
         targets = [target for example in batch.examples for target in example.targets]
         numbers = [inventory.numbers(target) for target in targets]
-        best: list[int] = []
-        if targets:
+        best = [0] * len(targets)
+        # argmax needs at least one sense; a batch may have only lemmas that are not in the training data.
+        if any(numbers):
             pairs = zip(members, batches, strict=True)
-            each = [one._logits(target_vectors(one.embedder, own), numbers) for one, own in pairs]
-            best = mean_of_probabilities(each).argmax(dim=1).tolist()
-        found = iter(
-            PredictedSense(inventory.keys[known[place]])
-            if known
-            else PredictedSense(inventory.back_off(target), is_first_sense=True)
-            for target, known, place in zip(targets, numbers, best, strict=True)
+            logits = [model._logits(target_vectors(model.embedder, own), numbers) for model, own in pairs]
+            best = mean_of_probabilities(logits).argmax(dim=1).tolist()
+        senses = iter(
+            PredictedSense(inventory.keys[choices[index]])
+            if choices
+            else PredictedSense(inventory.first_sense(target), is_first_sense=True)
+            for target, choices, index in zip(targets, numbers, best, strict=True)
         )
-        return [[next(found) for _ in example.targets] for example in batch.examples]
+        return [[next(senses) for _ in example.targets] for example in batch.examples]
 
     def _logits(self, vectors: Tensor, numbers: Sequence[Sequence[int]]) -> Tensor:
-        """(N, K) of the senses with these numbers, for each vector (N, D); -inf beyond the last of each."""
+        """(N, K) the logits of the senses with these numbers, for each vector (N, D); -inf after the last of each."""
         senses = send(_padded(numbers), vectors.device)
-        beyond = send(_padded([[1] * len(own) for own in numbers]), vectors.device) == 0
-        # In float32: of bfloat16's few digits many would be equal.
+        is_padding = send(_padded([[1] * len(choices) for choices in numbers]), vectors.device) == 0
+        # In float32: with the few digits of bfloat16, many logits would be equal.
         logits = torch.einsum("nkd,nd->nk", self.weight[senses], vectors.float()) + self.bias[senses]
-        return logits.masked_fill(beyond, -torch.inf)
+        return logits.masked_fill(is_padding, -torch.inf)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -256,53 +266,57 @@ def target_vectors(embedder: TokenEmbedder, batch: Batch[SenseSentence]) -> Tens
     return span_means(embedder(inputs).input, spans)
 
 
-def read(paths: Sequence[str | Path], options: WsdOptions, *, to_train: bool) -> Dataset[SenseSentence]:  # noqa: ARG001
-    """Sentences of XML files, each with its file of keys beside it; every file is a data set of its own."""
+def read(
+    paths: Sequence[str | Path],
+    options: WsdOptions,  # noqa: ARG001
+    *,
+    to_train: bool,  # noqa: ARG001
+) -> Dataset[SenseSentence]:
+    """Sentences of XML files with their keys; every file is a separate data set."""
     examples, notices = [], []
     for path, name in zip(paths, data_set_names(paths), strict=True):
         sentences = read_wsd(path)
-        own = [SenseSentence(tokens, instances, name) for tokens, instances in sentences if instances]
-        if without := len(sentences) - len(own):
+        with_targets = [SenseSentence(tokens, instances, name) for tokens, instances in sentences if instances]
+        if without := len(sentences) - len(with_targets):
             notices.append(f"{name}: {pluralize(without, 'sentence')} without a target left out")
-        examples += own
+        examples += with_targets
     return Dataset(examples, tuple(notices))
 
 
-def files_beside(paths: Sequence[str | Path], options: WsdOptions) -> list[str | Path]:
+def extra_files(paths: Sequence[str | Path], options: WsdOptions) -> list[str | Path]:
     return [*map(find_keys, paths), *([options.sense_index] if options.sense_index else [])]
 
 
 def data_set_names(paths: Sequence[str | Path]) -> list[str]:
-    """What files are called in scores.
+    """The names of files in scores; their paths if names are equal.
 
     >>> data_set_names(["data/senseval2.data.xml.xz", "data/senseval3.data.xml"])
     ['senseval2', 'senseval3']
     """
-    names = []
-    for path in map(Path, paths):
-        packing = path.suffix if path.suffix.lower() in COMPRESSION_SUFFIXES else ""
-        names.append(path.name.removesuffix(packing).removesuffix(".xml").removesuffix(".data"))
-    # Of two files with one name the paths tell which is which.
+    names = [data_set_name(path) for path in paths]
     return [str(path) if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]
 
 
 def labels(examples: Sequence[SenseSentence], options: WsdOptions) -> Labels:
     if not options.sense_index:
         raise InputError(
-            "task.sense_index is not set; it is to name WordNet's index.sense, for words whose lemma is not in the "
+            "task.sense_index is not set; it must name WordNet's index.sense, for words whose lemma is not in the "
             "training data"
         )
     targets = (target for example in examples for target in example.targets)
     return inventory_labels(targets, read_sense_index(options.sense_index))
 
 
-def check(examples: Sequence[SenseSentence], known: Labels) -> None:
-    """Senses that the training data did not have are no mistake: they are what no model can find."""
-
-
-def build(options: WsdOptions, known: Labels, embedder: TokenEmbedder) -> NearestSense | LinearSense:
+def unseen(examples: Sequence[SenseSentence], known: Labels) -> list[str]:
+    """A notice about targets whose gold senses cannot be predicted."""
     inventory = SenseInventory.of(known)
-    return NearestSense(inventory, embedder) if options.method == "nearest" else LinearSense(inventory, embedder)
+    targets = [target for example in examples for target in example.targets]
+    return unseen_labels([target.keys[0] for target in targets if not inventory.can_predict(target)], (), "target")
+
+
+def build(options: WsdOptions, known: Labels, embedder: TokenEmbedder) -> NearestCentroid | LinearSense:
+    inventory = SenseInventory.of(known)
+    return NearestCentroid(inventory, embedder) if options.method == "nearest" else LinearSense(inventory, embedder)
 
 
 def score(examples: Sequence[SenseSentence], predictions: Sequence[Sequence[PredictedSense]]) -> Score:
@@ -311,26 +325,68 @@ def score(examples: Sequence[SenseSentence], predictions: Sequence[Sequence[Pred
     answers: dict[str, dict[str, str]] = {}
     for example, senses in zip(examples, predictions, strict=True):
         gold.setdefault(example.data_set, []).extend(example.targets)
-        own = answers.setdefault(example.data_set, {})
-        own |= {
-            target.id: sense.key for target, sense in zip(example.targets, senses, strict=True) if sense.key is not None
-        }
+        pairs = zip(example.targets, senses, strict=True)
+        keys = {target.id: sense.key for target, sense in pairs if sense.key is not None}
+        answers.setdefault(example.data_set, {}).update(keys)
     return wsd_scores(gold, answers)
 
 
+_ALL = ""  # all data sets, or all parts of speech
+
+
+def wsd_scores(gold: Mapping[str, Sequence[WsdInstance]], predicted: Mapping[str, Mapping[str, str]]) -> Score:
+    """The F1 over the instances of one or more data sets, by set and by part of speech.
+
+    Both arguments are by the name of the set, because ids are unique only within one; `predicted` has the sense key of
+    each answered instance by its id. An instance without an answer lowers only the recall. Parts: precision, recall,
+    f1, gold, found (answered) and correct of all instances, and with the prefixes SET., POS. and SET.POS. those of a
+    set, of a part of speech, and of both.
+    """
+    if unknown := [name for name in predicted if name not in gold]:
+        raise InputError(f"there are answers for {join_names(unknown)}; gold keys are for {join_names(list(gold))}")
+    cells: dict[tuple[str, str], Counts] = {}  # of the table, by set and part of speech
+    for name, instances in gold.items():
+        answers = predicted.get(name, {})
+        ids = {instance.id for instance in instances}
+        if unknown := [answered for answered in answers if answered not in ids]:
+            raise InputError(f"{name}: there are answers for instances that it does not have: {join_names(unknown)}")
+        for instance in instances:
+            answer = answers.get(instance.id)
+            added = Counts(1, int(answer is not None), int(answer in instance.keys))
+            for cell in {(name, instance.pos), (name, _ALL), (_ALL, instance.pos), (_ALL, _ALL)}:
+                cells[cell] = Counts(*map(sum, zip(cells.get(cell, Counts(0, 0, 0)), added, strict=True)))
+    total = cells.get((_ALL, _ALL), Counts(0, 0, 0))
+    parts: dict[str, float] = {}
+    for (name, pos), cell_counts in cells.items():
+        parts |= cell_counts.named(".".join(part for part in (name, pos) if part))
+    return Score("F1", total.f1, parts, _table(cells, list(gold)))
+
+
+def _table(cells: Mapping[tuple[str, str], Counts], sets: list[str]) -> str:
+    known_pos = [pos for pos in PARTS_OF_SPEECH if (_ALL, pos) in cells]
+    columns = [_ALL, *known_pos, *sorted({pos for _, pos in cells} - {*PARTS_OF_SPEECH, _ALL})]
+    rows = [*sets, _ALL] if len(sets) > 1 else sets
+    width = max(map(len, ["all", *rows]))
+    lines = [f"{'F1':<{width}}" + "".join(f"{column or 'all':>7}" for column in columns) + "  instances  answered"]
+    for row in rows:
+        total = cells.get((row, _ALL), Counts(0, 0, 0))
+        shares = (f"{cells[row, column].f1:7.1f}" if (row, column) in cells else f"{'-':>7}" for column in columns)
+        lines.append(f"{row or 'all':<{width}}{''.join(shares)}  {total.gold:9,}  {total.found:8,}")
+    return "\n".join(lines)
+
+
 def counts(example: SenseSentence, senses: Sequence[PredictedSense]) -> Counts:
-    """How many of a sentence's targets have an answer, and a right one."""
-    right = sum(sense.key in target.keys for target, sense in zip(example.targets, senses, strict=True))
+    correct = sum(sense.key in target.keys for target, sense in zip(example.targets, senses, strict=True))
     answered = sum(sense.key is not None for sense in senses)
-    return Counts(gold=len(example.targets), found=answered, correct=right)
+    return Counts(len(example.targets), answered, correct)
 
 
-def parse(text: str, tokenizer: StyledTokenizer) -> list[SenseSentence]:
-    """The sentences of a text in which there are targets; see `sense_requests` for how they are marked."""
+def from_text(text: str, tokenizer: StyledTokenizer) -> list[SenseSentence]:
+    """The sentences of a text that contain targets."""
     request = parse_request(text, tokenizer)
     return [
-        SenseSentence(cut.tokens, targets, offsets=cut.offsets)
-        for cut, targets in zip(request.sentences, request.targets, strict=True)
+        SenseSentence(sentence.tokens, targets, offsets=sentence.offsets)
+        for sentence, targets in zip(request.sentences, request.targets, strict=True)
         if targets
     ]
 
@@ -344,8 +400,8 @@ def result(
     """The senses of one text, in the order of their words."""
     plain = plain_text(text)
     senses = []
-    for example, own in zip(examples, predictions, strict=True):
-        for target, sense in zip(example.targets, own, strict=True):
+    for example, predicted in zip(examples, predictions, strict=True):
+        for target, sense in zip(example.targets, predicted, strict=True):
             start, end = example.offsets[target.start][0], example.offsets[target.end - 1][1]
             word = plain[start:end]
             senses.append(WordSense(word, target.lemma, target.pos, sense.key, sense.is_first_sense, start, end))
@@ -357,14 +413,15 @@ WSD: Task[SenseSentence, list[PredictedSense]] = Task(
     summary="senses of words, by WordNet's keys",
     recipe=WsdRecipe,
     read=read,
-    files_beside=files_beside,
+    files_beside=extra_files,
     sentences=lambda example: (example.tokens,),
     labels=labels,
     label_types=LABEL_TYPES,
-    check=check,
+    check=lambda examples, known: None,  # noqa: ARG005
+    unseen=unseen,
     build=build,
     score=score,
     counts=counts,
-    parse=parse,
+    parse=from_text,
     result=result,
 )

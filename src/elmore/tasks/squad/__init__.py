@@ -1,1 +1,1 @@
-"""Answers to questions about paragraphs (SQuAD)."""
+"""Question answering: the span of a paragraph that answers a question, as in SQuAD 1.1."""

@@ -1,7 +1,7 @@
-"""Exact match and F1 of answers, as SQuAD's official script counts (Rajpurkar et al., 2016).
+"""Exact match and F1 of answers, as in SQuAD's official script (Rajpurkar et al., 2016).
 
-Answers are compared without case, punctuation, articles and further blanks; of several gold answers the one counts
-that fits best; a question without a prediction counts as wrong.
+Case, punctuation, articles and extra whitespace are ignored. Of several gold answers, the best match counts. A question
+without a prediction counts as wrong.
 """
 
 import re
@@ -18,9 +18,9 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_scores(gold: Mapping[str, Sequence[str]], predicted: Mapping[str, str]) -> Score:
-    """The mean over all questions, by id; predictions for others do not count.
+    """The mean over all questions, by id; predictions for other ids are ignored.
 
-    Parts: f1, exact_match, questions, and unanswered, those without a prediction.
+    Parts: f1, exact_match, questions, and unanswered, the number of questions without a prediction.
 
     >>> gold = {"1": ["the Denver Broncos", "Denver"], "2": ["in 1066"]}
     >>> score = squad_scores(gold, {"1": "Denver Broncos!", "2": "October 1066"})
@@ -30,13 +30,13 @@ def squad_scores(gold: Mapping[str, Sequence[str]], predicted: Mapping[str, str]
     exact = f1 = 0.0
     for question, answers in gold.items():
         if not answers:
-            raise InputError(f"question {question} has no answers to score by")
+            raise InputError(f"question {question} has no gold answers; it cannot be scored")
         prediction = predicted.get(question)
         if prediction is not None:
             exact += max(exact_match(prediction, answer) for answer in answers)
             f1 += max(token_f1(prediction, answer) for answer in answers)
     number = len(gold)
-    # Divided as the official script does it, so that the last digit is the same.
+    # Same order of operations as in the official script, so that the last digit is the same.
     exact, f1 = (100.0 * total / number if number else 0.0 for total in (exact, f1))
     unanswered = number - len(gold.keys() & predicted.keys())
     parts = {"exact_match": exact, "f1": f1, "questions": float(number), "unanswered": float(unanswered)}
@@ -45,12 +45,12 @@ def squad_scores(gold: Mapping[str, Sequence[str]], predicted: Mapping[str, str]
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """1 where they are the same but for what does not count."""
+    """1 if both are equal after normalization, else 0."""
     return float(normalized(prediction) == normalized(answer))
 
 
 def token_f1(prediction: str, answer: str) -> float:
-    """The harmonic mean of the shares of words that each has of the other."""
+    """The harmonic mean of precision and recall of the words."""
     found, gold = normalized(prediction).split(), normalized(answer).split()
     common = (Counter(found) & Counter(gold)).total()
     if common == 0:
@@ -60,7 +60,7 @@ def token_f1(prediction: str, answer: str) -> float:
 
 
 def normalized(answer: str) -> str:
-    """An answer as it is compared.
+    """An answer in the form in which answers are compared.
 
     >>> normalized("The  U.S.A., a country")
     'usa country'

@@ -1,10 +1,7 @@
-"""Reading: where in a paragraph the answer to a question stands, as SQuAD 1.1 has it.
+"""Question answering: the span of a paragraph that answers a question, as in SQuAD 1.1.
 
-The model is BiDAF with self-attention (Clark and Gardner, 2017), as Peters et al., 2018, A.4, have it: ELMo reads whole
-paragraphs, and enters beside the word vectors and at the input of the attention. Scored by F1 and exact match, as
-SQuAD's official script counts.
-
-B questions.
+The model is BiDAF with self-attention (`model`). A biLM encodes whole paragraphs. Scored by F1 and exact match, as in
+SQuAD's official script.
 """
 
 import json
@@ -13,85 +10,42 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
-
-import torch
-from torch import Tensor
 
 from elmore.display import pluralize
 from elmore.errors import InputError, InputWarning
-from elmore.fields import checked_field
 from elmore.files.text_files import display_name
-from elmore.nn.devices import send
-from elmore.tasks.core.config import TaskOptions, TaskRecipe
+from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.results import tab_separated
-from elmore.tasks.core.task import Batch, Dataset, Labels, Task, TaskModel
-from elmore.tasks.inputs.embedder import TokenEmbedder
-from elmore.tasks.inputs.token_batch import TokenInputs
-from elmore.tasks.inputs.tokenizer import StyledTokenizer
+from elmore.tasks.core.task import Dataset, Labels, Task
+from elmore.tasks.inputs.tokenizer import StyledTokenizer, raw_text_tokenizer
 from elmore.tasks.metrics.score import Counts, Score
-from elmore.tasks.modules.encoder_inputs import EncoderInputs
-from elmore.tasks.modules.ensembling import mean_of_probabilities
-from elmore.tasks.squad.answer_spans import SpanLogits, best_spans, span_loss
 from elmore.tasks.squad.metric import squad_scores, token_f1
-from elmore.tasks.squad.model import Bidaf
-from elmore.tasks.squad.paragraph_questions import (
-    LONGEST_WINDOW,
-    CutParagraph,
+from elmore.tasks.squad.model import PredictedAnswer, SquadExample, SquadModel, SquadOptions
+from elmore.tasks.squad.reader import (
+    MAX_WINDOW,
+    SquadQuestion,
+    TokenizedParagraph,
     Window,
-    agreed_answer,
-    cut_paragraph,
-    parse_questions,
-    placed_answers,
+    answer_tokens,
+    most_frequent_answer,
+    parse_request,
+    read_squad,
+    tokenize_paragraph,
 )
-from elmore.tasks.squad.reader import SquadQuestion, read_squad
-from elmore.text.style import TokenStyle
 
-WHOLE = 10_000  # what an answer that is all right counts, so that a share of it is a whole number too
-
-
-@dataclass(frozen=True, kw_only=True)
-class SquadOptions(TaskOptions):
-    """[task] of reading."""
-
-    hidden: int = checked_field(90, at_least=1)  # of every GRU and direction
-    dropout: float = checked_field(0.2, at_least=0, at_most=0.95)
-    longest_answer: int = checked_field(17, at_least=1)  # tokens, of what is predicted
+CORRECT = 10_000  # the count of a correct answer; shares of it are integers
 
 
 @dataclass(frozen=True, kw_only=True)
 class SquadRecipe(TaskRecipe):
-    """How reading is learnt."""
+    """Recipe of question answering."""
 
-    task: SquadOptions = SquadOptions()
-
-
-class ParagraphQuestion(NamedTuple):
-    """A question and a window of a paragraph; all windows of a question have its place."""
-
-    context: Sequence[str]
-    question: Sequence[str]
-    offsets: Sequence[tuple[int, int]]  # the characters of the paragraph that each token stands at
-    text: str  # the whole paragraph
-    id: str
-    answers: Sequence[str] = ()
-    span: tuple[int, int] | None = None  # first and last token of the answer, where it is in this window
-    place: str = ""  # file, article, paragraph and question, for complaints
-
-
-class PredictedAnswer(NamedTuple):
-    """The best answer that a window has."""
-
-    text: str
-    start: int  # characters of the paragraph
-    end: int
-    score: float
-    probability: float
+    task: SquadOptions = SquadOptions()  # noqa: RUF009  # frozen
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, and what of the paragraph answers it."""
+    """A question and its answer in the paragraph."""
 
     id: str
     question: str
@@ -103,103 +57,66 @@ class Answer:
 
 @dataclass(frozen=True)
 class AnsweredQuestions:
-    """A paragraph, and the answers to its questions."""
+    """A paragraph and the answers to its questions."""
 
     context: str
     answers: tuple[Answer, ...]
 
     def __str__(self) -> str:
-        return "\n".join(tab_separated(one.text, f"{one.probability:.3f}", one.question) for one in self.answers)
-
-
-class ReaderModel(TaskModel[ParagraphQuestion, PredictedAnswer]):
-    """Finds the answer to a question."""
-
-    def __init__(self, options: SquadOptions, embedder: TokenEmbedder) -> None:
-        super().__init__()
-        self.embedder = embedder
-        self.longest_answer = options.longest_answer
-        self.bidaf = Bidaf(
-            embedder.input_dim, extra_dim=embedder.output_dim, hidden=options.hidden, dropout=options.dropout
+        return "\n".join(
+            tab_separated(answer.text, f"{answer.probability:.3f}", answer.question) for answer in self.answers
         )
 
-    def loss(self, batch: Batch[ParagraphQuestion]) -> Tensor:
-        logits = self._logits(batch)
-        spans = send(torch.tensor([example.span for example in batch.examples]), logits.start.device)
-        return span_loss(logits, *spans.unbind(dim=1)) + self.embedder.penalty()
 
-    @classmethod
-    def predict_together(
-        cls, members: Sequence[Self], batches: Sequence[Batch[ParagraphQuestion]]
-    ) -> list[PredictedAnswer]:
-        each = [one._logits(batch) for one, batch in zip(members, batches, strict=True)]
-        logits = SpanLogits(*(mean_of_probabilities(sides) for sides in zip(*each, strict=True)))
-        best = best_spans(logits, longest=max(one.longest_answer for one in members))
-        found = []
-        for example, span in zip(batches[0].examples, best, strict=True):
-            start, end = example.offsets[span.first][0], example.offsets[span.last][1]
-            found.append(PredictedAnswer(example.text[start:end], start, end, span.score, span.probability))
-        return found
-
-    def _logits(self, batch: Batch[ParagraphQuestion]) -> SpanLogits:
-        context, question = batch.inputs
-        logits: SpanLogits = self.bidaf(self._embedded(context), self._embedded(question))
-        return logits
-
-    def _embedded(self, inputs: TokenInputs) -> EncoderInputs:
-        vectors = self.embedder(inputs)
-        return EncoderInputs(vectors.input, inputs.mask, inputs.lengths, vectors.output)
-
-
-def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) -> Dataset[ParagraphQuestion]:
-    """The questions of SQuAD's files; to train, those whose answer has a place."""
-    style: TokenStyle = "moses" if options.token_style == "auto" else options.token_style
-    examples: list[ParagraphQuestion] = []
+def read(paths: Sequence[str | Path], options: SquadOptions, *, to_train: bool) -> Dataset[SquadExample]:
+    """The questions of SQuAD's files; for training, only questions with a located answer."""
+    examples: list[SquadExample] = []
     seen: Counter[str] = Counter()
-    files: dict[str, int] = {}  # of each id
+    file_of_id: dict[str, int] = {}
     for number, path in enumerate(paths):
-        # One name for all of a file's paragraphs, so that those which look alike odd are warned of once.
-        tokenizer = StyledTokenizer(style, name=f"{display_name(path)}, a paragraph")
+        # One name for all paragraphs of a file, so that equal warnings appear once.
+        tokenizer = raw_text_tokenizer(options, name=f"{display_name(path)}, a paragraph")
         for stored in read_squad(path):
-            for one in stored.questions:
-                # Answers go by the id; in training it is nobody's concern.
-                if files.setdefault(one.id, number) != number and not to_train:
-                    raise InputError(f"{one.place}: the id {one.id!r} stands in another file too; give it once")
-            asked = [question for question in stored.questions if not question.is_impossible]
-            seen["impossible"] += len(stored.questions) - len(asked)
-            if not asked:
+            for question in stored.questions:
+                # Predictions are stored by id; training does not use ids.
+                if file_of_id.setdefault(question.id, number) != number and not to_train:
+                    raise InputError(f"{question.location}: the id {question.id!r} also occurs in another file")
+            possible = [question for question in stored.questions if not question.is_impossible]
+            seen["impossible"] += len(stored.questions) - len(possible)
+            if not possible:
                 continue
-            paragraph = cut_paragraph(stored.context, tokenizer, asked[0].place)
+            paragraph = tokenize_paragraph(stored.context, tokenizer, possible[0].location)
             seen["windowed"] += len(paragraph.windows) > 1
-            for question in asked:
+            for question in possible:
                 if to_train and not question.answers:
-                    raise InputError(f"{question.place}: the question {question.id!r} has no answers to learn from")
-                found = list(_windows(question, paragraph, tokenizer, seen))
+                    raise InputError(f"{question.location}: the question {question.id!r} has no answers to train on")
+                windows = list(_windows(question, paragraph, tokenizer, seen))
                 if to_train:
-                    # A window without the answer has nothing to learn from.
-                    found = [example for example in found if example.span is not None][:1]
-                    if not found:
-                        seen["unheld" if any(placed_answers(question, paragraph)) else "unplaced"] += 1
-                examples += found
+                    # A window without the answer is not a training example.
+                    windows = [example for example in windows if example.span is not None][:1]
+                    if not windows:
+                        is_located = any(answer_tokens(answer, paragraph) for answer in question.answers)
+                        seen["outside windows" if is_located else "not located"] += 1
+                examples += windows
     return Dataset(examples, tuple(_notices(seen, to_train=to_train)))
 
 
 def _windows(
-    question: SquadQuestion, paragraph: CutParagraph, tokenizer: StyledTokenizer, seen: Counter[str]
-) -> Iterator[ParagraphQuestion]:
-    """A question with each window of its paragraph; what is odd about its answers is counted."""
-    placed = placed_answers(question, paragraph)
-    seen["misplaced"] += placed.count(None)
-    seen["widened"] += sum(answer is not None and not answer.is_whole for answer in placed)
-    answer = agreed_answer(placed)
-    example = ParagraphQuestion(
+    question: SquadQuestion, paragraph: TokenizedParagraph, tokenizer: StyledTokenizer, seen: Counter[str]
+) -> Iterator[SquadExample]:
+    """A question with each window of its paragraph; irregular answers are counted in `seen`."""
+    located = [answer_tokens(answer, paragraph) for answer in question.answers]
+    seen["wrong offset"] += located.count(None)
+    seen["inside token"] += sum(answer is not None and not answer.is_whole for answer in located)
+    answer = most_frequent_answer(located)
+    example = SquadExample(
         (),
-        _question_tokens(question.text, tokenizer, question.place),
+        _question_tokens(question.text, tokenizer, question.location),
         (),
         paragraph.text,
         question.id,
         tuple(gold.text for gold in question.answers),
-        place=question.place,
+        location=question.location,
     )
     for window in paragraph.windows:
         span = None
@@ -208,129 +125,126 @@ def _windows(
         yield _in_window(example, window)._replace(span=span)
 
 
-def _in_window(example: ParagraphQuestion, window: Window) -> ParagraphQuestion:
+def _in_window(example: SquadExample, window: Window) -> SquadExample:
     return example._replace(context=window.tokens, offsets=window.offsets)
 
 
-def _question_tokens(text: str, tokenizer: StyledTokenizer, place: str) -> list[str]:
+def _question_tokens(text: str, tokenizer: StyledTokenizer, location: str) -> list[str]:
     tokens = tokenizer.tokens(text).tokens
     if not tokens:
-        raise InputError(f"{place}: there are no words in the question {text[:60]!r}")
+        raise InputError(f"{location}: the question {text[:60]!r} has no words")
     return tokens
 
 
 def _notices(seen: Mapping[str, int], *, to_train: bool) -> Iterator[str]:
-    """What there is to say of these questions."""
-    if seen["impossible"]:
-        number = pluralize(seen["impossible"], "question")
-        yield f"{number} left out that cannot be answered (SQuAD 2.0): all others can"
-    if seen["misplaced"]:
-        verb = "does" if seen["misplaced"] == 1 else "do"
-        after = "not trained on" if to_train else "it is the text that is scored"
-        yield f"{pluralize(seen['misplaced'], 'answer')} {verb} not stand where answer_start says: {after}"
-    if seen["widened"]:
-        after = "trained on are the whole tokens" if to_train else "no prediction can be all of it and no more"
-        verb = "begins or ends" if seen["widened"] == 1 else "begin or end"
-        yield f"{pluralize(seen['widened'], 'answer')} {verb} inside a token: {after}"
-    if seen["unplaced"]:
-        yield f"{pluralize(seen['unplaced'], 'question')} left out: no answer has a place to be learnt"
-    if seen["unheld"]:
-        yield f"{pluralize(seen['unheld'], 'question')} left out: no window of the paragraph holds all of the answer"
-    if seen["windowed"]:
-        verb = "is" if seen["windowed"] == 1 else "are"
+    """Notices about irregular questions and answers."""
+    if number := seen["impossible"]:
+        yield f"{pluralize(number, 'question')} without an answer (SQuAD 2.0) left out"
+    if number := seen["wrong offset"]:
+        effect = "not used for training" if to_train else "scored by the text"
+        verb = "is" if number == 1 else "are"
+        yield f"{pluralize(number, 'answer')} {verb} not at answer_start: {effect}"
+    if number := seen["inside token"]:
+        effect = "training uses the whole tokens" if to_train else "no prediction can match exactly"
+        yield f"{pluralize(number, 'answer')} with a border inside of a token: {effect}"
+    if number := seen["not located"]:
+        yield f"{pluralize(number, 'question')} left out: no answer is at its answer_start"
+    if number := seen["outside windows"]:
+        yield f"{pluralize(number, 'question')} left out: no window of the paragraph contains the whole answer"
+    if number := seen["windowed"]:
         yield (
-            f"{pluralize(seen['windowed'], 'paragraph')} of more than {LONGEST_WINDOW} tokens {verb} read in windows "
-            "of so many, which overlap by half; the best answer of all is taken"
+            f"{pluralize(number, 'paragraph')} of more than {MAX_WINDOW} tokens divided into windows of {MAX_WINDOW}, "
+            "which overlap by half; the best answer of all windows is predicted"
         )
 
 
-def check(examples: Sequence[ParagraphQuestion], known: Labels) -> None:  # noqa: ARG001  # there are none
-    """Refuse questions without answers, which can be predicted but not scored."""
+def check(examples: Sequence[SquadExample], known: Labels) -> None:  # noqa: ARG001
+    """Reject questions without answers, which cannot be scored."""
     for example in examples:
         if not example.answers:
             raise InputError(
-                f"{example.place}: the question {example.id!r} has no answers to score by; for predictions alone take "
-                "elmore predict --official"
+                f"{example.location}: the question {example.id!r} has no answers and cannot be scored; for predictions "
+                "only, run elmore predict --official"
             )
 
 
 def best_answers(
-    examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]
-) -> dict[str, tuple[ParagraphQuestion, PredictedAnswer]]:
-    """For each question, by its place, the best answer of all windows of its paragraph."""
-    best: dict[str, tuple[ParagraphQuestion, PredictedAnswer]] = {}
+    examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]
+) -> dict[str, tuple[SquadExample, PredictedAnswer]]:
+    """For each question, by location, the best answer of all windows of its paragraph, in the order of the file."""
+    best: dict[str, tuple[SquadExample, PredictedAnswer]] = {}
     for example, prediction in zip(examples, predictions, strict=True):
-        if example.place not in best or prediction.score > best[example.place][1].score:
-            best[example.place] = (example, prediction)
+        if example.location not in best or prediction.score > best[example.location][1].score:
+            best[example.location] = (example, prediction)
     return best
 
 
 def scored_pairs(
-    examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]
-) -> list[tuple[ParagraphQuestion, PredictedAnswer]]:
-    """Each question once, in the order of the file, with its best answer."""
+    examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]
+) -> list[tuple[SquadExample, PredictedAnswer]]:
+    """Each question once, with its best answer."""
     return list(best_answers(examples, predictions).values())
 
 
-def score(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> Score:
+def score(examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]) -> Score:
     best = best_answers(examples, predictions)
-    gold = {place: example.answers for place, (example, _) in best.items()}
-    return squad_scores(gold, {place: prediction.text for place, (_, prediction) in best.items()})
+    gold = {location: example.answers for location, (example, _) in best.items()}
+    return squad_scores(gold, {location: prediction.text for location, (_, prediction) in best.items()})
 
 
-def counts(example: ParagraphQuestion, prediction: PredictedAnswer) -> Counts:
-    """The F1 of one answer: of all together it is their mean."""
+def counts(example: SquadExample, prediction: PredictedAnswer) -> Counts:
+    """The F1 of one answer; the score is their mean."""
     best = max(token_f1(prediction.text, answer) for answer in example.answers)
-    return Counts(gold=WHOLE, found=WHOLE, correct=round(WHOLE * best))
+    return Counts(gold=CORRECT, found=CORRECT, correct=round(CORRECT * best))
 
 
-def official(examples: Sequence[ParagraphQuestion], predictions: Sequence[PredictedAnswer]) -> str:
-    """The file that SQuAD's official script takes: an object of JSON, from ids to answers."""
+def official(examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]) -> str:
+    """The file that SQuAD's official script reads: a JSON object of answers by id."""
     best = scored_pairs(examples, predictions)
     return json.dumps({example.id: prediction.text for example, prediction in best}, ensure_ascii=False)
 
 
-def parse(text: str, tokenizer: StyledTokenizer) -> list[ParagraphQuestion]:
-    asked = parse_questions(text)
-    paragraph = cut_paragraph(asked.context, tokenizer, "the paragraph")
+def from_text(text: str, tokenizer: StyledTokenizer) -> list[SquadExample]:
+    request = parse_request(text)
+    paragraph = tokenize_paragraph(request.context, tokenizer, "the paragraph")
     for notice in _notices(Counter(windowed=len(paragraph.windows) > 1), to_train=False):
         warnings.warn(f"{tokenizer.name}: {notice}", InputWarning, stacklevel=2)
     examples = []
-    for name, question in asked.questions:
+    for name, question in request.questions:
         tokens = _question_tokens(question, tokenizer, f"question {name}")
-        example = ParagraphQuestion((), tokens, (), paragraph.text, name, place=name)
+        example = SquadExample((), tokens, (), paragraph.text, name, location=name)
         examples += [_in_window(example, window) for window in paragraph.windows]
     return examples
 
 
 def result(
     text: str,
-    examples: Sequence[ParagraphQuestion],
+    examples: Sequence[SquadExample],
     predictions: Sequence[PredictedAnswer],
     known: Labels,  # noqa: ARG001
 ) -> AnsweredQuestions:
-    asked = parse_questions(text)
+    request = parse_request(text)
     best = best_answers(examples, predictions)
     answers = []
-    for name, question in asked.questions:
-        _, found = best[name]
-        answers.append(Answer(name, question, found.text, found.start, found.end, found.probability))
-    return AnsweredQuestions(asked.context, tuple(answers))
+    for name, question in request.questions:
+        _, answer = best[name]
+        answers.append(Answer(name, question, answer.text, answer.start, answer.end, answer.probability))
+    return AnsweredQuestions(request.context, tuple(answers))
 
 
-SQUAD: Task[ParagraphQuestion, PredictedAnswer] = Task(
+SQUAD: Task[SquadExample, PredictedAnswer] = Task(
     name="squad",
     summary="where in a paragraph the answer to a question stands",
     recipe=SquadRecipe,
     read=read,
     sentences=lambda example: (example.context, example.question),
-    labels=lambda examples, options: {},  # noqa: ARG005  # an answer is a place, and no label
+    labels=lambda examples, options: {},  # noqa: ARG005  # an answer is a span
     check=check,
-    build=lambda options, known, embedder: ReaderModel(options, embedder),  # noqa: ARG005
+    build=lambda options, known, embedder: SquadModel(options, embedder),  # noqa: ARG005
     score=score,
     counts=counts,
     scored_pairs=scored_pairs,
     official=official,
-    parse=parse,
+    parse=from_text,
     result=result,
 )

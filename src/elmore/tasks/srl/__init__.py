@@ -1,1 +1,1 @@
-"""Semantic roles."""
+"""Semantic roles: the arguments of each predicate of a sentence."""

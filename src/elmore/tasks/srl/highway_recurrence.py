@@ -1,16 +1,17 @@
-"""The recurrence of an LSTM with a highway around each cell, which carries the input past it.
+"""The recurrence of an LSTM with a highway around each cell, which carries the input past the cell.
 
-    o, t, i, f = σ of their parts of  W x + U h + b,    g = tanh of its own
+    o, t, i, f = σ of their parts of  W x + U h + b,    g = tanh of its part
     c = f * c + i * g
-    h = dropped(t * o * tanh(c) + (1 - t) * V x)
+    h = dropout mask * (t * o * tanh(c) + (1 - t) * V x)
 
-Zhang et al., 2016, as He et al., 2017, have it. `reference_recurrence` is that, step by step. `highway_recurrence` has
-the backward pass written out by hand, and leaves to the loop only what depends on the step before; all gradients of
-weights are made once, after it. On a GPU a step is then one kernel (`triton_highway_recurrence`); elsewhere it is one
-product and six pointwise operations on the way forth, one product and seven on the way back.
+Zhang et al., 2016, as in He et al., 2017. `reference_recurrence` computes these equations step by step.
+`highway_recurrence` has a hand-written backward pass. Its loop computes only what depends on the step before; all
+gradients of weights are computed once, after the loop. On a GPU a step is one kernel (`triton_highway_recurrence`);
+elsewhere it is one product and six pointwise operations in the forward pass, one product and seven in the backward
+pass.
 
-Sentences come packed: all first tokens, then all second ones, and so on, the longest sentence first, so that those
-which have ended are at the end, and are left out. N tokens, B sentences that are not empty, H units.
+Sentences are packed: all first tokens, then all second tokens, and so on, the longest sentence first, so that sentences
+that have ended are the last rows of a step and are left out. N tokens, B non-empty sentences, H units.
 """
 
 from collections.abc import Sequence
@@ -24,13 +25,13 @@ from torch.autograd.function import once_differentiable
 from elmore.nn.devices import send
 from elmore.nn.kernels import triton_runs_on
 
-GATES = 5  # o, t, i, f, g; those of σ first, and those whose gradients come from h alone before the others
+GATES = 5  # o, t, i, f, g: sigmoid gates first; o and t, whose gradients come from h only, before the others
 
 
 def reference_recurrence(
-    products: Tensor, carried: Tensor, recurrent: Tensor, kept: Tensor | None, batch_sizes: Sequence[int]
+    products: Tensor, carried: Tensor, recurrent: Tensor, dropout_mask: Tensor | None, batch_sizes: Sequence[int]
 ) -> Tensor:  # (N, 5 H), (N, H), (5 H, H), (B, H) -> (N, H)
-    """The outputs of all tokens, from the products W x + b and V x; `kept` is what h is multiplied by in training."""
+    """The outputs of all tokens, from the products W x + b and V x; h is multiplied by `dropout_mask` in training."""
     h = c = products.new_zeros(batch_sizes[0] if batch_sizes else 0, carried.shape[1])
     outputs = []
     sizes = list(batch_sizes)
@@ -39,23 +40,23 @@ def reference_recurrence(
         o, t, i, f, g = (product + h[:rows] @ recurrent.t()).chunk(GATES, dim=1)
         c = f.sigmoid() * c[:rows] + i.sigmoid() * g.tanh()
         h = t.sigmoid() * o.sigmoid() * c.tanh() + (1 - t.sigmoid()) * carry
-        if kept is not None:
-            h = h * kept[:rows]
+        if dropout_mask is not None:
+            h = h * dropout_mask[:rows]
         outputs.append(h)
     return torch.cat(outputs) if outputs else carried
 
 
 def highway_recurrence(
-    products: Tensor, carried: Tensor, recurrent: Tensor, kept: Tensor | None, batch_sizes: Sequence[int]
+    products: Tensor, carried: Tensor, recurrent: Tensor, dropout_mask: Tensor | None, batch_sizes: Sequence[int]
 ) -> Tensor:  # (N, 5 H), (N, H), (5 H, H), (B, H) -> (N, H)
-    """As `reference_recurrence`, faster; in float32 or finer, under autocast too: states add up over a sentence."""
+    """As `reference_recurrence`, faster. At least float32 (also under autocast): rounding errors accumulate."""
     if not batch_sizes:
         return carried
     with torch.autocast(products.device.type, enabled=False):
         dtype = torch.promote_types(products.dtype, torch.float32)
         function = _recurrence_for(products.device, dtype)
         outputs: Tensor = function.apply(  # type: ignore[no-untyped-call]
-            products.to(dtype), carried.to(dtype), recurrent.to(dtype), kept, tuple(batch_sizes)
+            products.to(dtype), carried.to(dtype), recurrent.to(dtype), dropout_mask, tuple(batch_sizes)
         )
     return outputs
 
@@ -63,14 +64,14 @@ def highway_recurrence(
 def _recurrence_for(device: torch.device, dtype: torch.dtype) -> type[torch.autograd.Function]:
     if not triton_runs_on(device, dtype):
         return TorchRecurrence
-    # Not every machine has Triton.
+    # Imported here: not every machine has Triton.
     from elmore.tasks.srl.triton_highway_recurrence import TritonRecurrence
 
     return TritonRecurrence
 
 
 class TorchRecurrence(torch.autograd.Function):
-    """The loop over steps in torch, forth and back."""
+    """The loop over steps in torch, forward and backward."""
 
     @staticmethod
     def forward(
@@ -78,7 +79,7 @@ class TorchRecurrence(torch.autograd.Function):
         products: Tensor,
         carried: Tensor,
         recurrent: Tensor,
-        kept: Tensor | None,
+        dropout_mask: Tensor | None,
         batch_sizes: tuple[int, ...],
     ) -> Tensor:
         units = carried.shape[1]
@@ -100,19 +101,19 @@ class TorchRecurrence(torch.autograd.Function):
                 cell.addcmul_(f, c[:rows])
             torch.tanh(cell, out=output).mul_(o)
             torch.lerp(carried[here], output, t, out=output)
-            if kept is not None:
-                output.mul_(kept[:rows])
+            if dropout_mask is not None:
+                output.mul_(dropout_mask[:rows])
             start, h, c = start + rows, output, cell
-        ctx.save_for_backward(carried, recurrent, kept, gates, cells, outputs)
+        ctx.save_for_backward(carried, recurrent, dropout_mask, gates, cells, outputs)
         ctx.batch_sizes = batch_sizes
         return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        carried, recurrent, kept, gates, cells, outputs = ctx.saved_tensors
+        carried, recurrent, dropout_mask, gates, cells, outputs = ctx.saved_tensors
         before = steps_before(ctx.batch_sizes, cells.device)
-        first = ctx.batch_sizes[0]  # the tokens before which there is none
+        first = ctx.batch_sizes[0]  # number of first tokens, which have no token before them
         _, t, _, f, _ = gates.chunk(GATES, dim=1)
         into_cell, factors = _factors(carried, gates, cells, before)
         d_h, d_gates = d_outputs.clone(), torch.empty_like(factors)
@@ -120,13 +121,13 @@ class TorchRecurrence(torch.autograd.Function):
         start = len(d_h)
         for rows in reversed(ctx.batch_sizes):
             here, after = slice(start - rows, start), len(d_h_after)
-            own, d_gate = d_h[here], d_gates[here]
-            own[:after] += d_h_after
-            if kept is not None:
-                own *= kept[:rows]
-            d_c = own * into_cell[here]
+            d_h_here, d_gate = d_h[here], d_gates[here]
+            d_h_here[:after] += d_h_after
+            if dropout_mask is not None:
+                d_h_here *= dropout_mask[:rows]
+            d_c = d_h_here * into_cell[here]
             d_c[:after] += d_c_after
-            torch.mul(own.unsqueeze(1), factors[here, :2], out=d_gate[:, :2])
+            torch.mul(d_h_here.unsqueeze(1), factors[here, :2], out=d_gate[:, :2])
             torch.mul(d_c.unsqueeze(1), factors[here, 2:], out=d_gate[:, 2:])
             if here.start:
                 d_h_after, d_c_after = d_gate.flatten(1) @ recurrent, d_c * f[here]
@@ -137,7 +138,7 @@ class TorchRecurrence(torch.autograd.Function):
 
 
 def _factors(carried: Tensor, gates: Tensor, cells: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-    """All that the gradients of a step are multiplied by: (N, H) from h to c, and (N, 5, H) to the gates."""
+    """The factors of the gradients of a step: (N, H) from h to c, and (N, 5, H) to the gates."""
     o, t, i, f, g = gates.chunk(GATES, dim=1)
     squashed = cells.tanh()
     cells_before = torch.zeros_like(cells)
@@ -148,7 +149,7 @@ def _factors(carried: Tensor, gates: Tensor, cells: Tensor, before: Tensor) -> t
 
 
 def steps_before(batch_sizes: Sequence[int], device: torch.device) -> Tensor:
-    """For every token but the first ones of the sentences, where the token before it stands."""
+    """For every token except the first of each sentence, the index of the token before it."""
     sizes = np.array(batch_sizes)
     numbers = np.arange(sizes[0], sizes.sum()) - np.repeat(sizes[:-1], sizes[1:])
     return send(torch.from_numpy(numbers), device)

@@ -1,1 +1,1 @@
-"""Taggers: tasks that give each token a tag."""
+"""Taggers: tasks that give each token of a sentence a tag."""

@@ -1,8 +1,7 @@
-"""Named entities: which spans of a text are names, and of what.
+"""Named entities: the spans of a text that are names, and their kinds.
 
 The model of Peters et al., 2018, A.7: word vectors and a character CNN, two biLSTM layers, a CRF over BIOUL tags, and
-Viterbi over the tag sequences that are possible. Scored as conlleval does: a span counts when its borders and its
-label are right.
+Viterbi decoding over valid tag sequences. Scored as conlleval does: a span is correct if its borders and its label are.
 """
 
 from collections.abc import Sequence
@@ -13,13 +12,15 @@ import torch
 
 from elmore.errors import InputError
 from elmore.tasks.core.config import TaskRecipe
+from elmore.tasks.core.labels import check_some_known, unseen_labels
+from elmore.tasks.core.results import TokenizedText, token_fields
 from elmore.tasks.core.task import Dataset, Labels, Task
 from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.metrics.score import Counts, Score
 from elmore.tasks.metrics.span_f1 import span_scores
 from elmore.tasks.modules.crf import AllowedTransitions
 from elmore.tasks.readers.tag_schemes import allowed_transitions, lenient_spans, spans_of, tags_of
-from elmore.tasks.tagging.model import TaggedTokens, TaggerModel, TaggerOptions, parse_sentences
+from elmore.tasks.tagging.model import TaggedTokens, TaggerModel, TaggerOptions, tagged_from_text
 from elmore.tasks.tagging.reader import detect_tag_scheme, read_tagged
 
 
@@ -28,12 +29,12 @@ class NerOptions(TaggerOptions):
     """[task] of named entities."""
 
     tag_column: int = -1  # of the file: from 0, or from the last with -1
-    word_column: int | None = None  # None finds out
+    word_column: int | None = None  # None: detected
 
 
 @dataclass(frozen=True, kw_only=True)
 class NerRecipe(TaskRecipe):
-    """How names are learnt."""
+    """Recipe of named entities."""
 
     task: NerOptions = NerOptions()
 
@@ -49,58 +50,50 @@ class Entity:
 
 
 @dataclass(frozen=True)
-class EntityText:
+class EntityText(TokenizedText):
     """A text and the names in it."""
 
-    text: str
-    tokens: tuple[str, ...]
     tags: tuple[str, ...]  # BIO
-    offsets: tuple[tuple[int, int], ...]
-    sentences: tuple[int, ...]  # how many tokens each has
     entities: tuple[Entity, ...]
 
     def __str__(self) -> str:
-        """A sentence a line, names in brackets with their labels."""
-        marks = {entity.start: "[" for entity in self.entities}
+        """One sentence per line, names in brackets with their labels."""
+        begins = {entity.start: "[" for entity in self.entities}
         ends = {entity.end: f"]{entity.label}" for entity in self.entities}
-        lines, first = [], 0
-        for length in self.sentences:
-            spans = self.offsets[first : first + length]
-            lines.append(
-                " ".join(f"{marks.get(start, '')}{self.text[start:end]}{ends.get(end, '')}" for start, end in spans)
+        return "\n".join(
+            " ".join(
+                f"{begins.get(start, '')}{self.text[start:end]}{ends.get(end, '')}"
+                for start, end in self.offsets[sentence]
             )
-            first += length
-        return "\n".join(lines)
+            for sentence in self.sentence_slices()
+        )
 
 
 def read(paths: Sequence[str | Path], options: NerOptions, *, to_train: bool) -> Dataset[TaggedTokens]:  # noqa: ARG001
-    """Sentences of column files, their tags of whatever scheme as BIOUL."""
+    """Sentences of column files; tags of any scheme are converted to BIOUL."""
     sentences = read_tagged(paths, tag_column=options.tag_column, word_column=options.word_column)
     scheme = detect_tag_scheme(sentences)
     examples = []
     for sentence in sentences:
         tags = tags_of(spans_of(sentence.tags, scheme), len(sentence.tokens), "bioul")
-        examples.append(TaggedTokens(sentence.tokens, tags, place=f"{sentence.source}, line {sentence.line}"))
+        examples.append(TaggedTokens(sentence.tokens, tags, location=f"{sentence.source}, line {sentence.line}"))
     return Dataset(examples)
 
 
-def labels(examples: Sequence[TaggedTokens], options: NerOptions) -> Labels:  # noqa: ARG001  # every task has them
+def labels(examples: Sequence[TaggedTokens], options: NerOptions) -> Labels:  # noqa: ARG001
     """The kinds of names."""
-    kinds = sorted({span.label for example in examples for span in lenient_spans(example.tags)})
+    kinds = sorted(set(_kinds(examples)))
     if not kinds:
-        raise InputError("the training data has no names; is the right column read? (--task.tag_column)")
+        raise InputError("the training data has no names; is task.tag_column the right column?")
     return {"kinds": kinds}
 
 
+def _kinds(examples: Sequence[TaggedTokens]) -> list[str]:
+    return [span.label for example in examples for span in lenient_spans(example.tags)]
+
+
 def check(examples: Sequence[TaggedTokens], known: Labels) -> None:
-    """Refuse names of a kind that the training data did not have."""
-    for example in examples:
-        for label, first, stop in lenient_spans(example.tags):
-            if label not in known["kinds"]:
-                raise InputError(
-                    f"{example.place}: {' '.join(example.tokens[first:stop])!r} is of the kind {label!r}, which the "
-                    f"training data does not have; it has {', '.join(known['kinds'])}"
-                )
+    check_some_known(_kinds(examples), known["kinds"], examples[0].location)
 
 
 def build(options: NerOptions, labels: Labels, embedder: TokenEmbedder) -> TaggerModel:
@@ -115,13 +108,17 @@ def bioul_tags(labels: Labels) -> list[str]:
 
 
 def score(examples: Sequence[TaggedTokens], predictions: Sequence[Sequence[str]]) -> Score:
-    return span_scores([example.tags for example in examples], predictions)
+    # The accuracy of tokens depends on the scheme. It is that of BIO tags, as in published results.
+    return span_scores([_bio(example.tags) for example in examples], list(map(_bio, predictions)))
+
+
+def _bio(tags: Sequence[str]) -> list[str]:
+    return tags_of(lenient_spans(tags), len(tags), "bio")
 
 
 def counts(example: TaggedTokens, tags: Sequence[str]) -> Counts:
-    """Names that were found, were predicted, and are there."""
     gold, predicted = set(lenient_spans(example.tags)), set(lenient_spans(tags))
-    return Counts(gold=len(gold), found=len(predicted), correct=len(gold & predicted))
+    return Counts(len(gold), len(predicted), len(gold & predicted))
 
 
 def result(
@@ -136,14 +133,8 @@ def result(
         for label, first, stop in lenient_spans(tags):
             start, end = example.offsets[first][0], example.offsets[stop - 1][1]
             entities.append(Entity(text[start:end], label, start, end))
-    return EntityText(
-        text,
-        tokens=tuple(token for example in examples for token in example.tokens),
-        tags=tuple(tag for tags in predictions for tag in tags_of(lenient_spans(tags), len(tags), "bio")),
-        offsets=tuple(span for example in examples for span in example.offsets),
-        sentences=tuple(len(example.tokens) for example in examples),
-        entities=tuple(entities),
-    )
+    bio = tuple(tag for tags in predictions for tag in _bio(tags))
+    return EntityText(text, **token_fields(examples), tags=bio, entities=tuple(entities))
 
 
 NER: Task[TaggedTokens, list[str]] = Task(
@@ -155,10 +146,11 @@ NER: Task[TaggedTokens, list[str]] = Task(
     labels=labels,
     label_types={"kinds": tuple[str, ...]},
     check=check,
+    unseen=lambda examples, known: unseen_labels(_kinds(examples), known["kinds"], "name"),
     build=build,
     score=score,
     counts=counts,
     ensemble_fields=("crf",),
-    parse=parse_sentences,
+    parse=tagged_from_text,
     result=result,
 )

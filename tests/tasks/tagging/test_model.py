@@ -9,7 +9,7 @@ from torch import nn
 
 from elmore.errors import InputError
 from elmore.tasks.modules.crf import LinearChainCrf
-from elmore.tasks.tagging.sequence_tagger import SequenceTagger
+from elmore.tasks.tagging.model import SequenceTagger
 from ragged_batches import ragged_mask, random_tensor
 
 LENGTHS = [4, 0, 1, 2]
@@ -132,9 +132,9 @@ def test_under_autocast_the_loss_is_in_float32() -> None:
 
 def test_vectors_that_are_missing_too_many_or_of_another_size_are_refused() -> None:
     x, extra = torch.zeros(1, 2, 5), torch.zeros(1, 2, 3)
-    with pytest.raises(InputError, match="extra vectors of size 3 and was given size 0"):
+    with pytest.raises(InputError, match="this network takes extra vectors of size 3"):
         SequenceTagger(5, 3, extra_dim=3)(x, [2])
-    with pytest.raises(InputError, match="extra vectors of size 0 and was given size 3"):
+    with pytest.raises(InputError, match="extra vectors of size 0; these have size 3"):
         SequenceTagger(5, 3)(x, [2], extra)
     with pytest.raises(InputError, match="3 tags and its CRF 4"):
         SequenceTagger(5, 3, crf=LinearChainCrf(4))

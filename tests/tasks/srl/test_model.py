@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from elmore.tasks.srl.highway_lstm import AlternatingHighwayLstm
 from elmore.tasks.srl.highway_recurrence import reference_recurrence
+from elmore.tasks.srl.model import AlternatingHighwayLstm
 from ragged_batches import ragged_mask, random_tensor, some_lengths
 from reference.strategies import patiently, seeds
 
@@ -110,7 +110,7 @@ def test_sentences_turned_round_twice_are_as_before() -> None:
     from elmore.tasks.modules.rnn import Packing
 
     lengths = [2, 4, 0, 1]
-    packing = Packing(lengths, places=4, device=torch.device("cpu"))
+    packing = Packing(lengths, width=4, device=torch.device("cpu"))
     numbers = torch.arange(16.0).reshape(4, 4, 1)
     packed = packing.pack(numbers)
     turned = packing.pad(packed._replace(data=packed.data[packing.reversed_rows()])).squeeze(2)
