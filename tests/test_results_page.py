@@ -12,6 +12,7 @@ from elmore.tasks.comparison.store import RunResult, TestScore
 from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.model_folder import MixWeights
+from elmore.tasks.metrics.scores import SpanF1
 
 DEV = {WITHOUT: (50.0, 60.0, 59.0), WITH: (58.0, 61.0, 64.0)}
 
@@ -40,7 +41,7 @@ def keep(folder: Path, name: str, test: str, scores: dict[str, tuple[float, ...]
     ]
     plan = make_plan(TaskRecipe(), paper_variants(), seeds=len(scores[WITH]))
     (folder / name).mkdir()
-    (folder / name / "table.json").write_text(tabulate("task", plan, results, {}).to_json())
+    (folder / name / "table.json").write_text(tabulate("task", plan, results, {}, SpanF1()).to_json())
     lines = [json.dumps({**vars(one), "tests": {test: vars(one.tests[test])}}, default=vars) for one in results]
     (folder / name / "results.jsonl").write_text("".join(f"{line}\n" for line in lines))
 

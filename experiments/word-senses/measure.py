@@ -26,7 +26,7 @@ import elmore
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import train
 from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import Score
 from elmore.tasks.senses.inventory import SenseInventory, read_sense_index
 from elmore.tasks.senses.wsd import WSD, PredictedSense, WsdOptions
 
@@ -118,8 +118,8 @@ def first_sense(place: Place) -> list[tuple[Any, Any]]:
 
 def wsd_shares(pairs: Sequence[tuple[Any, Any]]) -> dict[str, float]:
     """F1 by set; of the four test sets together, also by part of speech; and of all five."""
-    five = WSD.score(*map(list, zip(*pairs, strict=True)))
-    four: Score = WSD.score(*map(list, zip(*(pair for pair in pairs if pair[0].data_set in TESTS), strict=True)))
+    five = WSD.metric.score(*map(list, zip(*pairs, strict=True)))
+    four: Score = WSD.metric.score(*map(list, zip(*(pair for pair in pairs if pair[0].data_set in TESTS), strict=True)))
     return {
         **{name: round(five.parts[f"{name}.f1"], 2) for name in (*TESTS, DEV)},
         "four": round(four.value, 2),
@@ -135,7 +135,7 @@ def measure_wic(place: Place, changes: Changes) -> dict[str, Any]:
     scores = {}
     for name, file in (("test", place.wic("test")), ("scws", place.data / "wic" / "scws-ratings.txt.xz")):
         examples = model.task.read([file], model.assembled.recipe.task, to_train=False).examples
-        scores[name] = round(model.task.score(examples, predicted(model, examples, place)).value, 2)
+        scores[name] = round(model.task.metric.score(examples, predicted(model, examples, place)).value, 2)
     threshold = model.assembled.model.state_dict().get("threshold")
     return {**row, "scores": scores, "threshold": None if threshold is None else round(threshold.item(), 4)}
 

@@ -22,7 +22,7 @@ from elmore.tasks.comparison.events import (
 )
 from elmore.tasks.comparison.plan import WITH, WITHOUT, Variant, paper_variants
 from elmore.tasks.core.events import Message
-from elmore.tasks.significance import score_of
+from elmore.tasks.metrics.scores import SpanF1
 from small_comparison import OPTIONS, RECIPE, results, small_compare, write_data, write_names
 from small_runs import ENVIRONMENT, elmore_command, ended, of_kind
 
@@ -60,7 +60,7 @@ def test_what_examples_count_adds_up_to_the_score(done):
         with np.load(path) as counts:
             for name, score in line["tests"].items():
                 assert len(counts[name]) == score["examples"]
-                assert score_of(counts[name]) == pytest.approx(score["value"])
+                assert SpanF1().value(counts[name]) == pytest.approx(score["value"])
 
 
 def test_a_report_lies_in_the_folder_and_weights_and_cache_do_not(done):
@@ -251,7 +251,7 @@ def test_the_models_of_all_seeds_are_scored_together_if_that_is_asked_for(data, 
     for name in ("test", "other"):
         assert found[WITH].tests[name].value == load(members, device="cpu").evaluate(data[name]).value
     with np.load(tmp_path / "counts" / "with-elmo-fraction-1.0-ensemble-1-2-3.npz") as counts:
-        assert score_of(counts["test"]) == pytest.approx(found[WITH].tests["test"].value)
+        assert SpanF1().value(counts["test"]) == pytest.approx(found[WITH].tests["test"].value)
     report = events[-1].comparison
     without, with_elmo = report.ensembles
     assert (with_elmo.variant, with_elmo.seeds) == (WITH, (1, 2, 3))

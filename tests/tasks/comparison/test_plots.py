@@ -11,6 +11,7 @@ from elmore.tasks.comparison.table import tabulate
 from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.mix_plot import STYLE, plot_mixes
 from elmore.tasks.core.model_folder import MixWeights
+from elmore.tasks.metrics.scores import SpanF1
 
 PLAN = make_plan(TaskRecipe(), paper_variants(layers=["last"], where=["input", "both"], fractions=[0.01, 0.1]), seeds=2)
 
@@ -38,7 +39,7 @@ def result(cell) -> RunResult:
 
 
 RESULTS = [result(cell) for cell in PLAN.runs]
-COMPARISON = tabulate("pos", PLAN, RESULTS, {})
+COMPARISON = tabulate("pos", PLAN, RESULTS, {}, SpanF1())
 
 
 @pytest.fixture

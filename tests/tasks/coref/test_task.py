@@ -21,7 +21,6 @@ from elmore.tasks.coref.task import (
     split_document,
 )
 from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
-from elmore.tasks.significance import score_of
 
 TEXT = "John saw Mary. She likes his dog.\nIt barks."
 DOCUMENT = CorefExample(
@@ -108,8 +107,8 @@ def test_a_document_that_is_too_long_is_read_in_parts_and_that_is_said():
     assert [part.first for part in parts] == [0, 3, 6]
     assert split_document(DOCUMENT, max_words=7) == [DOCUMENT]
     # Cluster 1 is in three parts: found in pieces, it is scored as one of the document.
-    score = COREF.score(parts, [[[(0, 1), (2, 3)]], [], []])
-    whole = COREF.score([DOCUMENT], [[[(0, 1), (2, 3)]]])
+    score = COREF.metric.score(parts, [[[(0, 1), (2, 3)]], [], []])
+    whole = COREF.metric.score([DOCUMENT], [[[(0, 1), (2, 3)]]])
     assert score.parts == whole.parts
     assert score.parts["muc.recall"] == 50
 
@@ -125,7 +124,7 @@ def test_long_raw_text_is_read_in_parts_too(model, monkeypatch):
 def test_the_score_is_that_without_clusters_of_one_mention_and_the_other_stands_beside():
     # One cluster of two words, which is found, and one of one word, which is not.
     found = [[[(0, 1), (2, 3), (6, 7)]]]
-    score = COREF.score([DOCUMENT], found)
+    score = COREF.metric.score([DOCUMENT], found)
     assert (score.metric, score.value) == ("CoNLL F1", 100)
     assert score.parts["with_singletons"] < 100
     assert score.parts["with_singletons.b_cubed.recall"] == pytest.approx(75)
@@ -141,14 +140,14 @@ def test_what_documents_count_makes_up_the_score():
         # Of fourteen spans, two of them no mentions.
         response = draw.integers(0, 5, 14)
         predictions.append([[(int(at), int(at) + 1) for at in np.flatnonzero(response == one)] for one in range(5)])
-    counts = np.array([COREF.counts(*pair) for pair in zip(examples, predictions, strict=True)])
+    rows = COREF.metric.rows(examples, predictions).values
     for documents in ([0], [1], [0, 2, 3], [3, 3, 1, 0]):
-        score = COREF.score(
+        score = COREF.metric.score(
             [examples[n]._replace(document=f"{at}") for at, n in enumerate(documents)],
             [predictions[n] for n in documents],
         )
         assert 0 < score.value < 100
-        assert score_of(counts[documents], COREF.count_score) == pytest.approx(score.value)
+        assert COREF.metric.value(rows[documents]) == pytest.approx(score.value)
 
 
 def test_which_sentences_a_step_reads_follows_from_seed_and_step():

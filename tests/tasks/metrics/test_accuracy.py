@@ -3,7 +3,9 @@
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.metrics.accuracy import accuracy
+from elmore.tasks.metrics.scores import Accuracy
+
+accuracy = Accuracy(gold=lambda label: [label], predicted=lambda label: [label]).score
 
 
 def test_accuracy_and_its_classes_are_those_of_a_hand_count():
@@ -26,6 +28,6 @@ def test_accuracy_and_its_classes_are_those_of_a_hand_count():
 
 
 def test_labels_that_do_not_fit_are_refused_and_none_are_zero():
-    with pytest.raises(InputError, match="1 gold labels, and 2 predicted"):
+    with pytest.raises(InputError, match="1 gold labels, and 2 predicted labels"):
         accuracy(["a"], ["a", "b"])
     assert accuracy([], []).value == 0

@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.metrics.rank_correlation import rank_correlation, rank_score, ranks
+from elmore.tasks.metrics.scores import Spearman, ranks
+from elmore.tasks.metrics.scores import rank_correlation as correlation_of_arrays
+
+rank_score = Spearman(gold=float, predicted=float).score
+
+
+def rank_correlation(first: list[float], second: list[float]) -> float:
+    return float(correlation_of_arrays(np.array(first, float), np.array(second, float)))
 
 
 def test_equal_values_share_the_mean_of_their_ranks():
     # By hand: 1 is the first; the two 2s are second and third; the three 7s fourth to sixth.
-    assert ranks([7, 2, 1, 7, 2, 7]).tolist() == [5, 2.5, 1, 5, 2.5, 5]
+    assert ranks(np.array([7, 2, 1, 7, 2, 7])).tolist() == [5, 2.5, 1, 5, 2.5, 5]
 
 
 def test_without_ties_it_is_one_minus_six_times_the_squared_differences():
@@ -46,5 +53,10 @@ def test_a_score_is_in_per_cent_and_says_over_how_many_pairs():
 
 
 def test_sides_of_unlike_length_are_refused():
-    with pytest.raises(InputError, match="there are 2 values on one side, and 1 on the other"):
-        rank_correlation([1, 2], [1])
+    with pytest.raises(InputError, match="there are 2 gold values, and 1 predicted values"):
+        rank_score([1, 2], [1])
+
+
+def test_ranks_of_many_rows_are_those_of_each_row():
+    rows = np.random.default_rng(1).integers(0, 5, (4, 3, 12))
+    assert ranks(rows).tolist() == [[ranks(row).tolist() for row in group] for group in rows]

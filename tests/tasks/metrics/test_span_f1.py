@@ -4,8 +4,10 @@ import pytest
 
 from elmore.errors import InputError
 from elmore.files.text_files import read_lines
-from elmore.tasks.metrics.span_f1 import span_scores
+from elmore.tasks.metrics.scores import SpanF1
 from elmore.tasks.readers.tag_schemes import lenient_spans, tags_of
+
+span_scores = SpanF1().score
 
 
 def test_the_table_is_what_conlleval_prints(shared):
@@ -103,7 +105,7 @@ def test_nothing_found_is_zero_and_no_error():
 
 
 def test_predictions_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="2 sentences with gold tags, and 1 predicted"):
+    with pytest.raises(InputError, match="there are 2 gold sentences, and 1 predicted sentences"):
         span_scores([["O"], ["O"]], [["O"]])
     with pytest.raises(InputError, match="sentence 2 has 1 gold tags, and 2 predicted"):
         span_scores([["O"], ["O"]], [["O"], ["O", "O"]])

@@ -6,8 +6,13 @@ import lzma
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.squad.metric import exact_match, normalized, squad_scores, token_f1
+from elmore.tasks.metrics.metric import Score
+from elmore.tasks.squad.metric import SquadF1, exact_match, normalized, token_f1
 from elmore.tasks.squad.reader import read_squad
+
+
+def squad_scores(gold: dict[str, list[str]], predicted: dict[str, str]) -> Score:
+    return SquadF1().score(list(gold.items()), [predicted.get(question) for question in gold])
 
 
 @pytest.mark.parametrize(

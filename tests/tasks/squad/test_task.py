@@ -16,10 +16,9 @@ from elmore.tasks.core.events import Configured
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.inputs.layer_cache import LayerReader
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
-from elmore.tasks.significance import score_of
 from elmore.tasks.squad import reader
 from elmore.tasks.squad.reader import AnswerTokens, GoldAnswer, answer_tokens, most_frequent_answer, tokenize_paragraph
-from elmore.tasks.squad.task import AnsweredQuestions, SquadOptions, counts, read, score
+from elmore.tasks.squad.task import SQUAD, AnsweredQuestions, SquadOptions, read
 from small_tasks import PARAGRAPHS, SMALL, TRAINING, WITH_ELMO, squad, train_small, write_data
 
 OPTIONS = SquadOptions(token_style="ud")
@@ -223,14 +222,6 @@ def test_a_file_whose_paragraphs_look_wrapped_is_named_once(tmp_path):
     assert str(warning.message).startswith(f"{file}, a paragraph: its lines look hard-wrapped, so a blank line ends")
 
 
-def test_what_each_question_counts_adds_up_to_the_score(run, data, tmp_path):
-    file = written(tmp_path / "other.json", asked("Ann met Bob in New York.", a=("met Bob", 4), b=("in New York", 12)))
-    examples = [*read([data], OPTIONS, to_train=False).examples, *read([file], OPTIONS, to_train=False).examples]
-    predictions = load(run, device="cpu").predict_examples(examples)
-    each = np.array([counts(*pair) for pair in zip(examples, predictions, strict=True)])
-    assert score_of(each) == pytest.approx(score(examples, predictions).value, abs=0.01)
-
-
 def test_a_question_counts_once_however_many_windows_its_paragraph_has(run, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "MAX_WINDOW", 6)
     context = "Ann met Bob and Eve in Paris, and they all went to Rome."
@@ -242,8 +233,8 @@ def test_a_question_counts_once_however_many_windows_its_paragraph_has(run, tmp_
     assert told.examples == 4
     assert told.value > 0
     with np.load(tmp_path / "counts.npz") as stored:
-        assert stored["long"].shape == (4, 3)
-        assert score_of(stored["long"]) == pytest.approx(told.value, abs=0.01)
+        assert stored["long"].shape == (4, 4)
+        assert SQUAD.metric.value(stored["long"]) == told.value
 
 
 def test_reading_with_elmo_and_without_is_compared(data, tmp_path):

@@ -7,8 +7,9 @@ import pytest
 
 from elmore.errors import InputError
 from elmore.tasks.readers.tag_schemes import Span
-from elmore.tasks.srl.metric import Argument, arguments, srl_scores
+from elmore.tasks.srl.metric import Argument, RoleF1, arguments
 
+srl_scores = RoleF1().score
 # Made-up tags, some by hand and some drawn, and what srl-eval.pl (as of 2005/04/21) printed of them.
 CASES = json.loads((Path(__file__).parent / "srl_eval_cases.json").read_text(encoding="utf-8"))
 
@@ -17,7 +18,12 @@ CASES = json.loads((Path(__file__).parent / "srl_eval_cases.json").read_text(enc
 def test_the_table_is_what_the_script_prints(number):
     case = CASES[number]
     gold, predicted = ([tags.split(" ") for tags in case[name]] for name in ("gold", "predicted"))
-    score = srl_scores(gold, predicted, sentences=case["sentences"])
+
+    class WithSentences(RoleF1):
+        def facts(self, examples, predictions):
+            return {"sentences": case["sentences"]}
+
+    score = WithSentences().score(gold, predicted)
     assert score.table.split("\n") == case["printed"]
     overall = next(line.split() for line in case["printed"] if line.startswith("   Overall"))
     assert [f"{score.parts[name]:.2f}" for name in ("precision", "recall")] == overall[-3:-1]
@@ -45,7 +51,7 @@ def test_nothing_to_find_is_zero_and_no_error():
 
 
 def test_predictions_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="there are gold tags of 2 predicates, and predicted tags of 1"):
+    with pytest.raises(InputError, match="there are 2 gold predicates, and 1 predicted predicates"):
         srl_scores([["O"], ["O"]], [["O"]])
-    with pytest.raises(InputError, match="predicate 1 has 1 gold tags, and 2 predicted"):
+    with pytest.raises(InputError, match="predicate 1 has 1 gold tags and 2 predicted"):
         srl_scores([["O"]], [["O", "O"]])

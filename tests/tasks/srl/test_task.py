@@ -13,7 +13,6 @@ from elmore.tasks.core import batching
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import resolve_recipe, train
 from elmore.tasks.inputs.layer_cache import LayerReader
-from elmore.tasks.metrics.score import Counts
 from elmore.tasks.readers.conll2012 import propositions, read_conll2012
 from elmore.tasks.readers.tag_schemes import spans_of
 from elmore.tasks.srl import model as role_labeling
@@ -80,7 +79,7 @@ def test_roles_of_another_set_are_refused_and_one_that_was_never_seen_is_missed(
         "2 arguments have labels that are not in the training data and count as wrong: ARG9"
     ]
     assert SRL.unseen([example._replace(tags=["B-V", "B-ARG1"])], known) == []
-    score = SRL.score([rare], [PredictedRoles([PredictedFrame(0, ["B-V", "O"])], [0])])
+    score = SRL.metric.score([rare], [PredictedRoles([PredictedFrame(0, ["B-V", "O"])], [0])])
     assert (score.value, score.parts["gold"], score.parts["ARG9.recall"]) == (0, 1, 0)
     with pytest.raises(InputError, match="the training data has no predicates"):
         SRL.labels([RoleExample(["Hi"], None, [])], SrlOptions())
@@ -90,12 +89,12 @@ def test_the_score_counts_each_sentence_once_for_the_predicates_that_would_be_fo
     tags = ["B-V", "B-ARG1"]
     examples = [RoleExample(["a", "b"], n, [0, 1], tags) for n in (0, 1)] + [RoleExample(["c"], None, [])]
     frame = PredictedFrame(0, tags)
-    score = SRL.score(examples, [PredictedRoles([frame], [0])] * 2 + [PredictedRoles([], [0])])
+    score = SRL.metric.score(examples, [PredictedRoles([frame], [0])] * 2 + [PredictedRoles([], [0])])
     assert score.value == 100
     assert [score.parts[f"predicate_tagger.{name}"] for name in ("gold", "found", "correct")] == [2, 2, 1]
     assert score.table.startswith("Number of Sentences    :           2\n")
-    assert SRL.counts(examples[0], PredictedRoles([frame], [])) == Counts(gold=1, found=1, correct=1)
-    assert SRL.counts(examples[2], PredictedRoles([], [])) == Counts(0, 0, 0)
+    rows = SRL.metric.rows(examples, [PredictedRoles([frame], [])] * 2 + [PredictedRoles([], [])])
+    assert rows.values.tolist() == [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
 
 
 def test_predicates_of_raw_text_are_found_with_their_arguments_and_places(model):

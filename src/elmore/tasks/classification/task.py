@@ -20,8 +20,7 @@ from elmore.tasks.core.labels import check_some_known, unseen_labels
 from elmore.tasks.core.results import tab_separated
 from elmore.tasks.core.task import Dataset, Labels, ReadExamples, Task
 from elmore.tasks.inputs.tokenizer import StyledTokenizer, raw_text_tokenizer
-from elmore.tasks.metrics.accuracy import accuracy
-from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.scores import Accuracy
 from elmore.tasks.readers.tables import read_labeled_text
 
 
@@ -136,22 +135,13 @@ def unseen(examples: Sequence[LabeledExample], known: Labels) -> list[str]:
     return unseen_labels([example.label for example in examples], known["labels"], "example")
 
 
-def score(examples: Sequence[LabeledExample], predictions: Sequence[PredictedLabel]) -> Score:
-    return accuracy([example.label for example in examples], [prediction.label for prediction in predictions])
-
-
-def counts(example: LabeledExample, prediction: PredictedLabel) -> Counts:
-    return Counts(gold=1, found=1, correct=int(example.label == prediction.label))
-
-
 # The fields of `Task` that all tasks with one label for each example share.
 LABEL_FIELDS: dict[str, Any] = {
     "labels": labels,
     "label_types": {"labels": tuple[str, ...]},
     "check": check,
     "unseen": unseen,
-    "score": score,
-    "counts": counts,
+    "metric": Accuracy(gold=lambda example: [example.label], predicted=lambda prediction: [prediction.label]),
 }
 
 

@@ -311,10 +311,13 @@ def score_tests(
             maker.fill_cache(examples)
         models = zip(makers, (member.model for member in members), strict=True)
         predictions = predict_together(list(models), examples)
-        score, pairs = task.score(examples, predictions), task.scored_pairs(examples, predictions)
-        scores[name] = TestScore(value=score.value, parts=dict(score.parts), examples=len(pairs), metric=score.metric)
-        if task.counts is not None:
-            arrays[name] = np.array([task.counts(*pair) for pair in pairs])
+        metric = task.metric.of(examples)
+        rows = metric.rows(examples, predictions)
+        score = metric.score_of(rows)
+        scores[name] = TestScore(
+            value=score.value, parts=dict(score.parts), examples=len(rows.values), metric=score.metric
+        )
+        arrays[name] = rows.values
     make_folder(counts.parent)
     with atomic_write(counts) as unfinished:
         _write_npz(unfinished, arrays)

@@ -30,7 +30,7 @@ def write_report(
     results = list({result.key: result for result in results_folder.read_results() if result.key in planned}.values())
     ensembles = results_folder.read_ensembles()
     counts = results_folder.read_counts([*results, *ensembles])
-    comparison = tabulate(task.name, plan, results, counts, task.count_score, ensembles=ensembles)
+    comparison = tabulate(task.name, plan, results, counts, task.metric, ensembles=ensembles)
     output = ComparisonFolder(folder)
     make_folder(folder)
     files = {"table": output.table, "json": output.table_json}
@@ -88,7 +88,7 @@ def plot_fractions(figure: "Figure", comparison: Comparison) -> None:
             axes.plot(shares, [score.mean for score in scores], marker=marker, markersize=4, color=color, label=name)
             low, high = ([score.mean + sign * (score.spread or 0) for score in scores] for sign in (-1, 1))
             axes.fill_between(shares, low, high, color=color, alpha=0.2, linewidth=0)
-        axes.set(xscale="log", xlabel="training examples (%)", ylabel=comparison.metric, title=test)
+        axes.set(xscale="log", xlabel="training examples (%)", ylabel=comparison.metric_of(test), title=test)
         axes.set_xticks(sorted({100 * row.fraction for rows in curves.values() for row in rows}))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())

@@ -1,28 +1,27 @@
-"""The table of a comparison: for each variant the mean and the spread of its scores, and what it gains.
+"""The table of a comparison: mean and spread of each variant's scores, and its gain over the baseline.
 
     gain               mean score - mean score of the baseline, over the seeds that both have
     error reduction    gain / (100 - score of the baseline)
 
-The spread is the standard deviation over seeds. The p-value and the intervals are those of `elmore.tasks.significance`,
-of the counts of all seeds together.
+The spread is the standard deviation over seeds. p-values and intervals are computed from the pooled rows of all seeds
+(`elmore.tasks.metrics.metric`).
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from elmore.tasks.comparison.plan import Plan
-from elmore.tasks.comparison.store import EnsembleResult, RunResult, ScoreKey
-from elmore.tasks.significance import CountScore, bootstrap_interval, f1_of_counts, randomization_test
+from elmore.tasks.comparison.store import EnsembleResult, RunResult, ScoreKey, TestScore
+from elmore.tasks.metrics.metric import Metric, bootstrap_interval, randomization_test
 
-CountsByKey = Mapping[ScoreKey, Mapping[str, NDArray[Any]]]  # and by test set
-Interval = tuple[float, float]  # in which a value lies in 95 of 100 test sets that could be drawn from this one
+RowsByKey = Mapping[ScoreKey, Mapping[str, NDArray[Any]]]  # and by test set: rows of the metric
+Interval = tuple[float, float]  # contains the value in 95 % of test sets drawn from the test set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +37,12 @@ class MeanScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """What a variant gains over its baseline on one test set."""
+    """The gain of a variant over its baseline on one test set."""
 
     gain: float
-    error_reduction: float | None  # of 1; None where the baseline makes no errors
-    p: float | None  # None of a score that is not made of counts
-    interval: Interval | None  # of the gain; None of the same
+    error_reduction: float | None  # from 0 to 1; None if the baseline makes no errors
+    p: float | None  # None without stored rows
+    interval: Interval | None  # of the gain; None without stored rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +55,18 @@ class Row:
     seeds: tuple[int, ...]
     dev: MeanScore
     tests: Mapping[str, MeanScore]
-    intervals: Mapping[str, Interval]  # of the scores, by test set; none of those that are not made of counts
-    gains: Mapping[str, Gain]  # by test set; none of a baseline
+    intervals: Mapping[str, Interval]  # of the scores, by test set
+    gains: Mapping[str, Gain]  # by test set; empty for a baseline
     epochs: float  # mean, until training ended
     best_epoch: float  # mean
-    # Of each seed: after how many epochs the dev score was above the baseline's best; None: never.
+    # For each seed: the epochs until the dev score was above the baseline's best; None: never.
     epochs_to_pass: tuple[int | None, ...]
     seconds: float  # mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleRow:
-    """The models of a variant, one of each seed, which decide together."""
+    """The ensemble of a variant's models of all seeds."""
 
     variant: str
     fraction: float
@@ -82,10 +81,14 @@ class Comparison:
     """All rows, in the order of the variants."""
 
     task: str
-    metric: str
+    metric: str  # of the dev set
     tests: tuple[str, ...]
     rows: tuple[Row, ...]
     ensembles: tuple[EnsembleRow, ...] = ()
+    test_metrics: Mapping[str, str] = field(default_factory=dict)  # by test set, if not `metric`
+
+    def metric_of(self, test: str) -> str:
+        return self.test_metrics.get(test, self.metric)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -118,7 +121,7 @@ class Comparison:
                 share = [f"{100 * one.fraction:.3g} %"] if has_fractions else []
                 first = [f"{one.variant}, ensemble", *share, str(len(one.seeds)), "", f"{one.tests[test]:.2f}"]
                 body.append([*first, *_gain_cells(one.gains.get(test)), "", ""])
-            tables.append((f"{self.task}, {test}: {self.metric}", header, body))
+            tables.append((f"{self.task}, {test}: {self.metric_of(test)}", header, body))
         return tables
 
 
@@ -158,15 +161,15 @@ def tabulate(
     task: str,
     plan: Plan,
     results: Sequence[RunResult],
-    counts: CountsByKey,
-    count_score: CountScore = f1_of_counts,
+    rows_by_key: RowsByKey,
+    metric: Metric[Any, Any],
     *,
     ensembles: Sequence[EnsembleResult] = (),
 ) -> Comparison:
-    """The rows of all variants that have results, and of the ensembles of all seeds; `count_score` is the task's."""
+    """The rows of all variants with results, and of the ensembles of all seeds. `metric` is the task's."""
     found: dict[ScoreKey, RunResult] = {result.key: result for result in results}
     together = {(one.variant, one.fraction): one for one in ensembles if one.seeds == plan.seeds}
-    counted = _Counted(counts, count_score)
+    stored = _StoredRows(rows_by_key, metric)
     rows, ensemble_rows = [], []
     # What is to be compared stands together.
     for fraction in sorted({share for variant in plan.variants for share in plan.fractions(variant)}):
@@ -179,13 +182,21 @@ def tabulate(
             baseline = {}
             if variant.baseline is not None:
                 baseline = _of(found, plan.duplicate_of[variant.baseline], fraction, plan.seeds)
-            rows.append(_row(variant.name, own, baseline, counted))
+            rows.append(_row(variant.name, own, baseline, stored))
             if ensemble := together.get((plan.duplicate_of[variant.name], fraction)):
-                beside = together.get((plan.duplicate_of[variant.baseline], fraction)) if variant.baseline else None
-                ensemble_rows.append(_ensemble_row(variant.name, ensemble, beside, counted))
+                other = together.get((plan.duplicate_of[variant.baseline], fraction)) if variant.baseline else None
+                ensemble_rows.append(_ensemble_row(variant.name, ensemble, other, stored))
     tests = tuple(results[0].tests) if results else ()
-    metric = results[0].metric if results else ""
-    return Comparison(task=task, metric=metric, tests=tests, rows=tuple(rows), ensembles=tuple(ensemble_rows))
+    return Comparison(
+        task=task,
+        metric=results[0].metric if results else "",
+        tests=tests,
+        rows=tuple(rows),
+        ensembles=tuple(ensemble_rows),
+        test_metrics={test: score.metric for test, score in results[0].tests.items() if score.metric}
+        if results
+        else {},
+    )
 
 
 def _of(
@@ -195,21 +206,36 @@ def _of(
     return {seed: found[variant, fraction, seed] for seed in seeds if (variant, fraction, seed) in found}
 
 
-class _Counted(NamedTuple):
-    """What the examples of all trainings counted, and the score that it makes."""
+class _StoredRows(NamedTuple):
+    """The metric's rows of all training runs and ensembles."""
 
-    counts: CountsByKey
-    score: CountScore
+    rows: RowsByKey
+    metric: Metric[Any, Any]
+
+    def metric_of(self, score: TestScore) -> Metric[Any, Any] | None:
+        """The metric of a stored score; None if an older version did not store which of several metrics it was."""
+        return None if self.metric.alternatives and not score.metric else self.metric.named(score.metric)
 
     def pooled(self, test: str, results: Sequence[RunResult | EnsembleResult]) -> NDArray[Any] | None:
-        """What each example counted, over all seeds together; None where that was not kept."""
-        arrays = [self.counts[one.key][test] for one in results if test in self.counts.get(one.key, {})]
-        return np.sum(arrays, axis=0) if len(arrays) == len(results) else None
+        """The rows of all these models, pooled; None if they are not stored."""
+        arrays = [self.rows[result.key][test] for result in results if test in self.rows.get(result.key, {})]
+        metric = self.metric_of(results[0].tests[test])
+        if metric is None or len(arrays) < len(results) or len({array.shape for array in arrays}) > 1:
+            return None
+        return metric.pooled(arrays)
+
+    def intervals(self, results: Sequence[RunResult | EnsembleResult]) -> dict[str, Interval]:
+        """The intervals of the scores, by test set."""
+        intervals = {}
+        for test, score in results[0].tests.items():
+            rows, metric = self.pooled(test, results), self.metric_of(score)
+            if rows is not None and metric is not None:
+                intervals[test] = bootstrap_interval(metric, rows)
+        return intervals
 
 
-def _row(name: str, own: Mapping[int, RunResult], baseline: Mapping[int, RunResult], counted: _Counted) -> Row:
+def _row(name: str, own: Mapping[int, RunResult], baseline: Mapping[int, RunResult], stored: _StoredRows) -> Row:
     results = list(own.values())
-    pooled = {test: counted.pooled(test, results) for test in results[0].tests}
     common = [seed for seed in own if seed in baseline]
     pairs = [(own[seed], baseline[seed]) for seed in common]
     return Row(
@@ -219,12 +245,8 @@ def _row(name: str, own: Mapping[int, RunResult], baseline: Mapping[int, RunResu
         seeds=tuple(own),
         dev=_mean_score([result.dev for result in results]),
         tests={test: _mean_score([result.tests[test].value for result in results]) for test in results[0].tests},
-        intervals={
-            test: bootstrap_interval(counts, score=counted.score)
-            for test, counts in pooled.items()
-            if counts is not None
-        },
-        gains={test: _gain(test, pairs, counted) for test in results[0].tests} if pairs else {},
+        intervals=stored.intervals(results),
+        gains={test: _gain(test, pairs, stored) for test in results[0].tests} if pairs else {},
         epochs=mean(result.epochs for result in results),
         best_epoch=mean(result.best_epoch for result in results),
         epochs_to_pass=tuple(epochs_to_pass(one.dev_scores, max(other.dev_scores)) for one, other in pairs),
@@ -232,19 +254,14 @@ def _row(name: str, own: Mapping[int, RunResult], baseline: Mapping[int, RunResu
     )
 
 
-def _ensemble_row(name: str, own: EnsembleResult, baseline: EnsembleResult | None, counted: _Counted) -> EnsembleRow:
-    pooled = {test: counted.pooled(test, [own]) for test in own.tests}
+def _ensemble_row(name: str, own: EnsembleResult, baseline: EnsembleResult | None, stored: _StoredRows) -> EnsembleRow:
     return EnsembleRow(
         variant=name,
         fraction=own.fraction,
         seeds=own.seeds,
         tests={test: score.value for test, score in own.tests.items()},
-        intervals={
-            test: bootstrap_interval(counts, score=counted.score)
-            for test, counts in pooled.items()
-            if counts is not None
-        },
-        gains={} if baseline is None else {test: _gain(test, [(own, baseline)], counted) for test in own.tests},
+        intervals=stored.intervals([own]),
+        gains={} if baseline is None else {test: _gain(test, [(own, baseline)], stored) for test in own.tests},
     )
 
 
@@ -255,19 +272,20 @@ def _mean_score(values: Sequence[float]) -> MeanScore:
 def _gain(
     test: str,
     pairs: Sequence[tuple[RunResult, RunResult]] | Sequence[tuple[EnsembleResult, EnsembleResult]],
-    counted: _Counted,
+    stored: _StoredRows,
 ) -> Gain:
     own = mean(one.tests[test].value for one, _ in pairs)
     other = mean(one.tests[test].value for _, one in pairs)
     reduction = None if math.isclose(other, 100) else (own - other) / (100 - other)
-    own_counts, other_counts = (counted.pooled(test, side) for side in zip(*pairs, strict=True))
-    if own_counts is None or other_counts is None:
+    own_rows, other_rows = (stored.pooled(test, side) for side in zip(*pairs, strict=True))
+    metric = stored.metric_of(pairs[0][0].tests[test])
+    if own_rows is None or other_rows is None or metric is None or own_rows.shape != other_rows.shape:
         return Gain(gain=own - other, error_reduction=reduction, p=None, interval=None)
     return Gain(
         gain=own - other,
         error_reduction=reduction,
-        p=randomization_test(own_counts, other_counts, counted.score),
-        interval=bootstrap_interval(own_counts, other_counts, counted.score),
+        p=randomization_test(metric, own_rows, other_rows),
+        interval=bootstrap_interval(metric, own_rows, other_rows),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from elmore.display import pluralize
 from elmore.tasks.core.model_folder import MixWeights
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import Score
 from elmore.training.events import RunEvent, duration
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.inputs.token_batch import TokenInputs
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
-from elmore.tasks.metrics.score import Score
-from elmore.tasks.significance import CountScore, f1_of_counts
+from elmore.tasks.metrics.metric import Metric, Score
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -109,10 +108,6 @@ class ReadExamples(Protocol[E]):
         """Examples from files, as the options of [task] say; some tasks train on more than they are scored by."""
 
 
-def _all_pairs(examples: Sequence[E], predictions: Sequence[P]) -> list[tuple[E, P]]:
-    return list(zip(examples, predictions, strict=True))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Task(Generic[E, P]):
     """All that the frame needs to know of a task."""
@@ -138,13 +133,7 @@ class Task(Generic[E, P]):
     unseen: Callable[[Sequence[E], Labels], Sequence[str]] = lambda examples, known: ()  # noqa: ARG005
     # A new model, from [task], the labels, and where tokens get their vectors.
     build: Callable[[Any, Labels, TokenEmbedder], TaskModel[E, P] | FittedModel[E, P]]
-    score: Callable[[Sequence[E], Sequence[P]], Score]
-    # What one example adds to the sums that make up the score, for tests of significance and intervals: its `Counts`,
-    # or whatever `count_score` takes; None where a score is not made of sums.
-    counts: Callable[[E, P], Sequence[float]] | None = None
-    count_score: CountScore = f1_of_counts
-    # The pairs that count, where several examples may be parts of one, as windows of a paragraph are: one for each.
-    scored_pairs: Callable[[Sequence[E], Sequence[P]], Sequence[tuple[E, P]]] = _all_pairs
+    metric: Metric[E, P]
     # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
     # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files

@@ -36,7 +36,7 @@ from elmore.tasks.core.task import NO_ENSEMBLE, Dataset, FittedModel, Task, chec
 from elmore.tasks.inputs.bilm import load_required
 from elmore.tasks.inputs.layer_cache import LayerSource
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import Score
 
 E = TypeVar("E")
 P = TypeVar("P")
@@ -118,7 +118,7 @@ class TrainedModel(Generic[E, P]):
         data = self._read(paths)
         self.task.check(data.examples, self.card.labels)
         notices = (*data.notices, *self.task.unseen(data.examples, self.card.labels))
-        return self.task.score(data.examples, self.predict_examples(data.examples))._replace(notices=notices)
+        return self.task.metric.score(data.examples, self.predict_examples(data.examples))._replace(notices=notices)
 
     def official_predictions(self, paths: str | Path | Sequence[str | Path]) -> str:
         """What the model says of files of data, as the file that the task's official scorer takes.

@@ -18,7 +18,7 @@ from elmore.tasks.core.assembly import AssembledModel
 from elmore.tasks.core.batching import BucketBatchSampler
 from elmore.tasks.core.config import TaskRecipe, TrainingOptions
 from elmore.tasks.core.task import Batch, TaskModel
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import Score
 from elmore.training.checkpoints import joint_state_dict, load_joint_state_dict
 from elmore.training.memory import MemoryMeter, training_state_bytes
 from elmore.training.trainable import Evaluation, Step
@@ -174,7 +174,7 @@ class TaskTraining(Generic[E, P]):
 
     def _score(self) -> Score:
         predictions = self.maker.predict(self.model, self._dev, precision=self.options.precision)
-        return self.task.score(self._dev, predictions)
+        return self.task.metric.score(self._dev, predictions)
 
     def memory_bytes(self) -> int | None:
         return self._memory.peak_growth(training_state_bytes(self.model, [self.optimizer]))

@@ -28,7 +28,7 @@ from elmore.tasks.core.task import NO_ENSEMBLE, Batch, Dataset, Fit, FittedModel
 from elmore.tasks.core.trained_model import stored_model
 from elmore.tasks.core.trainer import TaskTraining, epoch_steps
 from elmore.tasks.inputs.bilm import bilm_reference, fine_tune, has_unfinished_fine_tuning
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import Score
 from elmore.text.style import TokenStyle
 from elmore.training.events import Stopped
 from elmore.training.loop import SECONDS_BETWEEN_OUTPUTS, TrainingLoop
@@ -412,7 +412,7 @@ def fit_model(
         yield Stopped(0)
         return None
     reading = _Reading(assembled.maker)
-    fitting = model.fit(reading.batches(train), reading.batches(dev), assembled.task.score)
+    fitting = model.fit(reading.batches(train), reading.batches(dev), assembled.task.metric.score)
     spoke = monotonic()
     while True:
         try:

@@ -12,15 +12,16 @@ contains a mention several times, in one cluster or in several, only the first o
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmore.errors import InputError
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import Array, Rows, SumMetric, array_of, check_lengths
 
+E = TypeVar("E")
+P = TypeVar("P")
 Clusters = Sequence[Sequence[Hashable]]  # of mentions
 # From the number of common mentions of each pair of clusters, and the number of mentions of both.
 Similarity = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
@@ -50,62 +51,93 @@ class _Document(NamedTuple):
     response: list[frozenset[Hashable]]
 
 
-def coreference_scores(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> Score:
-    """The CoNLL average over documents, given as clusters of mentions.
+class ConllF1(SumMetric[E, P]):
+    """The CoNLL average, with one row for each document.
 
-    Parts: recall, precision and f1 of mentions (in any cluster), muc, b_cubed, ceaf_m, ceaf_e and blanc.
+    Columns: the terms of `document_terms` without clusters of one mention, then the terms with them. Parts: recall,
+    precision and f1 of mentions (in any cluster), muc, b_cubed, ceaf_m, ceaf_e and blanc; with_singletons, the score
+    with clusters of one mention, and its parts; precision and recall, averages as in the score.
 
-    >>> score = coreference_scores([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]])
+    >>> score = ConllF1().score([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]])
     >>> round(score.parts["muc.f1"], 2), round(score.parts["b_cubed.recall"], 2)
     (50.0, 62.5)
     """
-    metrics = all_shares(keys, responses)
-    parts = {
-        f"{name}.{field}": 100 * value
-        for name, shares in metrics.items()
-        for field, value in zip(Shares._fields, shares, strict=True)
-    }
-    average = sum(parts[f"{name}.f1"] for name in ("muc", "b_cubed", "ceaf_e")) / 3
-    return Score("CoNLL F1", average, parts, _table(metrics, average))
+
+    name = "CoNLL F1"
+
+    def documents(self, examples: Sequence[E], predictions: Sequence[P]) -> list[tuple[Clusters, Clusters]]:
+        """The gold and the predicted clusters of each document; here the examples and predictions are clusters."""
+        check_lengths(examples, predictions, "documents")
+        return list(zip(examples, predictions, strict=True))  # type: ignore[arg-type]
+
+    def rows(self, examples: Sequence[E], predictions: Sequence[P]) -> Rows:
+        values = []
+        for key, response in self.documents(examples, predictions):
+            terms = document_terms(without_singletons(key), without_singletons(response))
+            values.append([*terms, *document_terms(key, response)])
+        return Rows(array_of(values, 2 * TERMS))
+
+    def of_sums(self, sums: Array) -> Array:
+        above, below = sums[..., 0:12:2], sums[..., 1:12:2]
+        shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+        recall, precision = shares[..., 0::2], shares[..., 1::2]
+        both = recall + precision
+        f1 = np.divide(2 * recall * precision, both, out=np.zeros_like(both), where=both > 0)
+        return 100 * f1.mean(axis=-1)  # type: ignore[no-any-return]
+
+    def parts(self, rows: Rows) -> dict[str, float]:
+        sums = self.sums(rows)
+        parts = _named(all_shares(sums[:TERMS]))
+        parts["with_singletons"] = float(self.of_sums(sums[TERMS:]))
+        parts |= {f"with_singletons.{name}": value for name, value in _named(all_shares(sums[TERMS:])).items()}
+        # Shown after each epoch.
+        for name in ("precision", "recall"):
+            parts[name] = sum(parts[f"{metric}.{name}"] for metric in AVERAGED) / len(AVERAGED)
+        return parts
+
+    def table(self, rows: Rows) -> str:
+        sums = self.sums(rows)
+        names = {"b_cubed": "B-cubed", "ceaf_m": "CEAF-m", "ceaf_e": "CEAF-e", "muc": "MUC", "blanc": "BLANC"}
+        lines = [f"{'':10}{'recall':>10}{'precision':>12}{'F1':>10}"]
+        for name, (recall, precision, f1) in all_shares(sums[:TERMS]).items():
+            lines.append(f"{names.get(name, name):10}{100 * recall:9.2f}%{100 * precision:11.2f}%{100 * f1:9.2f}%")
+        lines.append(f"CoNLL, the average F1 of MUC, B-cubed and CEAF-e: {float(self.of_sums(sums)):.2f}")
+        return "\n".join([*lines, f"with clusters of one mention: {float(self.of_sums(sums[TERMS:])):.2f}"])
 
 
-def all_shares(keys: Sequence[Clusters], responses: Sequence[Clusters]) -> dict[str, Shares]:
-    """Recall, precision and F1 of every metric."""
-    if len(keys) != len(responses):
-        raise InputError(
-            f"there are {len(keys)} documents with gold clusters and {len(responses)} with predicted clusters"
-        )
-    documents = [_Document(_distinct(key), _distinct(response)) for key, response in zip(keys, responses, strict=True)]
-    metrics = {"mentions": _mentions, "muc": _muc, "b_cubed": _b_cubed}
-    found = {name: _shares(documents, metric) for name, metric in metrics.items()}
-    for name, similarity in (("ceaf_m", _common), ("ceaf_e", _relative)):
-        found[name] = _ceaf(documents, similarity)
-    return {**found, "blanc": _blanc(documents)}
+AVERAGED = ("muc", "b_cubed", "ceaf_e")
+TERMS = 26  # of `document_terms`
 
 
-def conll_counts(key: Clusters, response: Clusters) -> list[float]:
-    """The terms of one document in the sums of the CoNLL average; `conll_of_counts` computes the score from the sums.
+def document_terms(key: Clusters, response: Clusters) -> list[float]:
+    """The terms of one document in the sums of all metrics.
 
-    For MUC, B-cubed and CEAF-e: numerator and denominator of recall, then of precision.
-
-    >>> score = conll_of_counts(np.array(conll_counts([["a", "b"], ["c", "d"]], [["a", "b", "c"]])))
-    >>> bool(np.isclose(score, coreference_scores([[["a", "b"], ["c", "d"]]], [[["a", "b", "c"]]]).value))
-    True
+    For MUC, B-cubed, CEAF-e, mentions and CEAF-m: numerator and denominator of recall, then of precision. For BLANC:
+    links of coreferent mentions in the key, in the response and in both, then the same of other links.
     """
     document = _Document(_distinct(key), _distinct(response))
     ratios = [*_both_ways(document, _muc), *_both_ways(document, _b_cubed), *_ceaf_ratios(document, _relative)]
-    return [value for ratio in ratios for value in ratio]
+    ratios += [*_both_ways(document, _mentions), *_ceaf_ratios(document, _common)]
+    return [*(value for ratio in ratios for value in ratio), *_blanc_links(document)]
 
 
-def conll_of_counts(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The CoNLL average of `conll_counts`, (..., 12), summed over documents."""
-    above, below = sums[..., 0::2], sums[..., 1::2]
-    shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    recall, precision = shares[..., 0::2], shares[..., 1::2]
-    both = recall + precision
-    f1 = np.divide(2 * recall * precision, both, out=np.zeros_like(both), where=both > 0)
-    average: NDArray[np.float64] = 100 * f1.mean(axis=-1)
-    return average
+def all_shares(sums: Array) -> dict[str, Shares]:  # (26,)
+    """Recall, precision and F1 of every metric, from summed terms."""
+    values = sums.tolist()
+    shares = {}
+    for number, name in enumerate((*AVERAGED, "mentions", "ceaf_m")):
+        one, other = Ratio(*values[4 * number : 4 * number + 2]), Ratio(*values[4 * number + 2 : 4 * number + 4])
+        shares[name] = _with_f1(one.value, other.value)
+    shares["blanc"] = _blanc_shares(sums[20:23], sums[23:26])
+    return {name: shares[name] for name in ("mentions", "muc", "b_cubed", "ceaf_m", "ceaf_e", "blanc")}
+
+
+def _named(shares: Mapping[str, Shares]) -> dict[str, float]:
+    return {
+        f"{name}.{field}": 100 * value
+        for name, of_metric in shares.items()
+        for field, value in zip(Shares._fields, of_metric, strict=True)
+    }
 
 
 def without_singletons(clusters: Iterable[Sequence[Hashable]]) -> list[Sequence[Hashable]]:
@@ -124,24 +156,8 @@ def _distinct(clusters: Clusters) -> list[frozenset[Hashable]]:
     return found
 
 
-def _shares(documents: Sequence[_Document], metric: Callable[[_Document], Ratio]) -> Shares:
-    """For a metric whose precision is its recall with key and response exchanged."""
-    return _total_shares(_both_ways(document, metric) for document in documents)
-
-
 def _both_ways(document: _Document, metric: Callable[[_Document], Ratio]) -> tuple[Ratio, Ratio]:
     return metric(document), metric(_Document(document.response, document.key))
-
-
-def _total_shares(ratios: Iterable[tuple[Ratio, Ratio]]) -> Shares:
-    """From recall and precision of all documents."""
-    recalls, precisions = zip(*ratios, strict=True) if (ratios := list(ratios)) else ((), ())
-    return _with_f1(_total(recalls).value, _total(precisions).value)
-
-
-def _total(ratios: Iterable[Ratio]) -> Ratio:
-    numerators, denominators = zip(*ratios, strict=True) if (ratios := list(ratios)) else ((), ())
-    return Ratio(sum(numerators), sum(denominators))
 
 
 def _with_f1(recall: float, precision: float) -> Shares:
@@ -187,10 +203,6 @@ def _common(common: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[
 
 def _relative(common: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     return 2 * common / sizes
-
-
-def _ceaf(documents: Sequence[_Document], similarity: Similarity) -> Shares:
-    return _total_shares(_ceaf_ratios(document, similarity) for document in documents)
 
 
 def _ceaf_ratios(document: _Document, similarity: Similarity) -> tuple[Ratio, Ratio]:
@@ -246,22 +258,18 @@ def assignment_value(gains: NDArray[np.float64]) -> float:
     return float(-costs[row_of[chosen], chosen].sum())
 
 
-def _blanc(documents: Sequence[_Document]) -> Shares:
-    # The numbers of links of the key, of the response, and of both: between coreferent mentions, and between others.
-    coreferent, others = np.zeros(3), np.zeros(3)
-    for key, response in documents:
-        cluster_of = _cluster_numbers(response)
-        common = [Counter(_overlaps(cluster, cluster_of)) for cluster in key]
-        links = [sum(map(_pairs, map(len, clusters))) for clusters in (key, response)]
-        both = sum(_pairs(number) for overlap in common for number in overlap.values())
-        mentions = [sum(map(len, key)), sum(map(len, response)), sum(overlap.total() for overlap in common)]
-        coreferent += (*links, both)
-        # Pairs of mentions that are in key and response, and coreferent in neither of them.
-        in_key = sum(_pairs(overlap.total()) for overlap in common)
-        in_response = sum(map(_pairs, sum(common, Counter()).values()))
-        free = _pairs(mentions[2]) - in_key - in_response + both
-        others += (_pairs(mentions[0]) - links[0], _pairs(mentions[1]) - links[1], free)
-    return _blanc_shares(coreferent, others)
+def _blanc_links(document: _Document) -> list[float]:
+    key, response = document
+    cluster_of = _cluster_numbers(response)
+    common = [Counter(_overlaps(cluster, cluster_of)) for cluster in key]
+    links = [sum(map(_pairs, map(len, clusters))) for clusters in (key, response)]
+    both = sum(_pairs(number) for overlap in common for number in overlap.values())
+    mentions = [sum(map(len, key)), sum(map(len, response)), sum(overlap.total() for overlap in common)]
+    # Of the pairs whose mentions are in both, those that are coreferent in neither key nor response.
+    in_key = sum(_pairs(overlap.total()) for overlap in common)
+    in_response = sum(map(_pairs, sum(common, Counter()).values()))
+    free = _pairs(mentions[2]) - in_key - in_response + both
+    return [*links, both, _pairs(mentions[0]) - links[0], _pairs(mentions[1]) - links[1], free]
 
 
 def _pairs(number: int) -> int:
@@ -278,11 +286,3 @@ def _blanc_shares(coreferent: NDArray[np.float64], others: NDArray[np.float64]) 
     if not shares:
         return Shares(0.0, 0.0, 0.0)
     return Shares(*(sum(values) / len(shares) for values in zip(*shares, strict=True)))
-
-
-def _table(metrics: dict[str, Shares], average: float) -> str:
-    names = {"b_cubed": "B-cubed", "ceaf_m": "CEAF-m", "ceaf_e": "CEAF-e", "muc": "MUC", "blanc": "BLANC"}
-    lines = [f"{'':10}{'recall':>10}{'precision':>12}{'F1':>10}"]
-    for name, (recall, precision, f1) in metrics.items():
-        lines.append(f"{names.get(name, name):10}{100 * recall:9.2f}%{100 * precision:11.2f}%{100 * f1:9.2f}%")
-    return "\n".join([*lines, f"CoNLL, the average F1 of MUC, B-cubed and CEAF-e: {average:.2f}"])

@@ -22,10 +22,9 @@ from elmore.display import pluralize
 from elmore.errors import InputError, InputWarning
 from elmore.tasks.core.config import TaskRecipe, TrainingOptions
 from elmore.tasks.core.task import Dataset, Labels, Task
-from elmore.tasks.coref.metric import conll_counts, conll_of_counts, coreference_scores, without_singletons
+from elmore.tasks.coref.metric import Clusters, ConllF1
 from elmore.tasks.coref.model import CoreferenceModel, CorefExample, CorefOptions, SpanLimits, TokenSpan
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
-from elmore.tasks.metrics.score import Score
 from elmore.tasks.readers.conll2012 import Mention, document_columns, mentions, read_conll2012
 
 MAX_WORDS = 10_000  # of a document that is processed in one part; the layers of more words take gigabytes
@@ -196,22 +195,14 @@ def has_clusters(examples: Sequence[CorefExample]) -> bool:
     return any(len({mention.cluster for mention in example.mentions}) < len(example.mentions) for example in examples)
 
 
-def score(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> Score:
+class DocumentF1(ConllF1[CorefExample, Sequence[Sequence[TokenSpan]]]):
     """The CoNLL average; the parts of a document are joined."""
-    documents = _documents(zip(examples, predictions, strict=True))
-    gold = [_gold_clusters(part for part, _ in parts) for parts in documents]
-    predicted = [_predicted_clusters(parts) for parts in documents]
-    official = coreference_scores(
-        [without_singletons(clusters) for clusters in gold], [without_singletons(clusters) for clusters in predicted]
-    )
-    with_singletons = coreference_scores(gold, predicted)
-    parts = dict(official.parts) | {"with_singletons": with_singletons.value}
-    parts |= {f"with_singletons.{name}": value for name, value in with_singletons.parts.items()}
-    # Shown after each epoch.
-    for name in ("precision", "recall"):
-        parts[name] = sum(official.parts[f"{metric}.{name}"] for metric in ("muc", "b_cubed", "ceaf_e")) / 3
-    table = f"{official.table}\nwith clusters of one mention: {with_singletons.value:.2f}"
-    return Score(official.metric, official.value, parts, table)
+
+    def documents(
+        self, examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]
+    ) -> list[tuple[Clusters, Clusters]]:
+        documents = _documents(zip(examples, predictions, strict=True))
+        return [(_gold_clusters(part for part, _ in parts), _predicted_clusters(parts)) for parts in documents]
 
 
 def _documents(parts: Iterable[_Part]) -> list[list[_Part]]:
@@ -240,12 +231,6 @@ def _predicted_clusters(parts: Iterable[_Part]) -> list[list[TokenSpan]]:
         for part, clusters in parts
         for cluster in clusters
     ]
-
-
-def counts(example: CorefExample, clusters: Sequence[Sequence[TokenSpan]]) -> list[float]:
-    """The terms of one document in the score; a part of a very long document counts as a document."""
-    gold, predicted = _gold_clusters([example]), _predicted_clusters([(example, clusters)])
-    return conll_counts(without_singletons(gold), without_singletons(predicted))
 
 
 def official(examples: Sequence[CorefExample], predictions: Sequence[Sequence[Sequence[TokenSpan]]]) -> str:
@@ -298,9 +283,7 @@ COREF: Task[CorefExample, Any] = Task(
     labels=labels,
     check=check,
     build=lambda options, known, embedder: CoreferenceModel(options, embedder),  # noqa: ARG005
-    score=score,
-    counts=counts,
-    count_score=conll_of_counts,
+    metric=DocumentF1(),
     official=official,
     reads_documents=True,
     ensemble_fields=SpanLimits._fields,

@@ -1,1 +1,1 @@
-"""One file for each official score. Each gives a `Score`; none knows of files, models or torch."""
+"""Metrics: a metric computes rows from predictions; score, interval and significance test follow from the rows."""

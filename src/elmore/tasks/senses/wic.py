@@ -31,9 +31,8 @@ from elmore.tasks.core.results import tab_separated
 from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
 from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.inputs.tokenizer import StyledTokenizer, raw_text_tokenizer
-from elmore.tasks.metrics.accuracy import accuracy
-from elmore.tasks.metrics.rank_correlation import rank_score
-from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.metric import Metric, Score
+from elmore.tasks.metrics.scores import Accuracy, Spearman
 from elmore.tasks.modules.ensembling import mean_scores
 from elmore.tasks.modules.feed_forward import FeedForward
 from elmore.tasks.senses.target_words import (
@@ -250,20 +249,16 @@ def build(options: WicOptions, known: Labels, embedder: TokenEmbedder) -> Cosine
     return CosineThreshold(embedder) if options.method == "threshold" else PairClassifier(options, embedder)
 
 
-def score(examples: Sequence[UsePair], predictions: Sequence[PredictedPair]) -> Score:
-    """Accuracy; for pairs with ratings, the rank correlation."""
-    rated = [pair for pair in examples if pair.rating is not None]
-    if not rated:
-        return accuracy(
-            [LABELS[bool(pair.label)] for pair in examples], [LABELS[prediction.is_same] for prediction in predictions]
-        )
-    if len(rated) < len(examples):
-        raise InputError("some of these pairs have labels and others ratings; evaluate them separately")
-    return rank_score([pair.rating or 0.0 for pair in rated], [prediction.similarity for prediction in predictions])
+class PairAccuracy(Accuracy[UsePair, PredictedPair]):
+    """Accuracy of labels. Pairs with ratings instead of labels have the rank correlation."""
 
+    alternatives = (Spearman[UsePair, PredictedPair](lambda pair: pair.rating or 0.0, lambda found: found.similarity),)
 
-def counts(pair: UsePair, prediction: PredictedPair) -> Counts:
-    return Counts(gold=1, found=1, correct=int(pair.label == prediction.is_same))
+    def of(self, examples: Sequence[UsePair]) -> Metric[UsePair, PredictedPair]:
+        rated = sum(pair.rating is not None for pair in examples)
+        if 0 < rated < len(examples):
+            raise InputError("some of these pairs have labels and others ratings; evaluate them separately")
+        return self.alternatives[0] if rated else self
 
 
 def from_text(text: str, tokenizer: StyledTokenizer) -> list[UsePair]:
@@ -294,8 +289,7 @@ WIC: Task[UsePair, PredictedPair] = Task(
     labels=lambda examples, options: {"labels": list(LABELS.values())},  # noqa: ARG005
     check=lambda examples, known: None,  # noqa: ARG005  # the reader accepts only both labels
     build=build,
-    score=score,
-    counts=counts,
+    metric=PairAccuracy(lambda pair: [LABELS[bool(pair.label)]], lambda prediction: [LABELS[prediction.is_same]]),
     parse=from_text,
     result=result,
 )

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmore.display import join_names, pluralize
+from elmore.display import pluralize
 from elmore.errors import InputError
 from elmore.nn.devices import send
 from elmore.tasks.core.config import TaskOptions, TaskRecipe
@@ -32,7 +33,7 @@ from elmore.tasks.core.labels import unseen_labels
 from elmore.tasks.core.task import Batch, Dataset, Fit, FittedModel, Labels, Task, TaskModel
 from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
-from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.metric import Counts, F1Metric, Rows, Score, array_of
 from elmore.tasks.modules.ensembling import mean_of_probabilities
 from elmore.tasks.senses.inventory import LABEL_TYPES, SenseInventory, inventory_labels, read_sense_index
 from elmore.tasks.senses.target_words import (
@@ -319,66 +320,52 @@ def build(options: WsdOptions, known: Labels, embedder: TokenEmbedder) -> Neares
     return NearestCentroid(inventory, embedder) if options.method == "nearest" else LinearSense(inventory, embedder)
 
 
-def score(examples: Sequence[SenseSentence], predictions: Sequence[Sequence[PredictedSense]]) -> Score:
-    """F1, by data set and part of speech."""
-    gold: dict[str, list[WsdInstance]] = {}
-    answers: dict[str, dict[str, str]] = {}
-    for example, senses in zip(examples, predictions, strict=True):
-        gold.setdefault(example.data_set, []).extend(example.targets)
-        pairs = zip(example.targets, senses, strict=True)
-        keys = {target.id: sense.key for target, sense in pairs if sense.key is not None}
-        answers.setdefault(example.data_set, {}).update(keys)
-    return wsd_scores(gold, answers)
-
-
 _ALL = ""  # all data sets, or all parts of speech
 
 
-def wsd_scores(gold: Mapping[str, Sequence[WsdInstance]], predicted: Mapping[str, Mapping[str, str]]) -> Score:
-    """The F1 over the instances of one or more data sets, by set and by part of speech.
+class SenseF1(F1Metric[SenseSentence, list[PredictedSense]]):
+    """F1 of senses, by data set and part of speech, with one row for each sentence.
 
-    Both arguments are by the name of the set, because ids are unique only within one; `predicted` has the sense key of
-    each answered instance by its id. An instance without an answer lowers only the recall. Parts: precision, recall,
-    f1, gold, found (answered) and correct of all instances, and with the prefixes SET., POS. and SET.POS. those of a
-    set, of a part of speech, and of both.
+    A sense is correct if it is one of the target's keys. A target without an answer lowers only the recall. Parts:
+    precision, recall, f1, gold, found (answered) and correct of all targets, and with the prefixes SET., POS. and
+    SET.POS. those of a set, of a part of speech, and of both.
     """
-    if unknown := [name for name in predicted if name not in gold]:
-        raise InputError(f"there are answers for {join_names(unknown)}; gold keys are for {join_names(list(gold))}")
-    cells: dict[tuple[str, str], Counts] = {}  # of the table, by set and part of speech
-    for name, instances in gold.items():
-        answers = predicted.get(name, {})
-        ids = {instance.id for instance in instances}
-        if unknown := [answered for answered in answers if answered not in ids]:
-            raise InputError(f"{name}: there are answers for instances that it does not have: {join_names(unknown)}")
-        for instance in instances:
-            answer = answers.get(instance.id)
-            added = Counts(1, int(answer is not None), int(answer in instance.keys))
-            for cell in {(name, instance.pos), (name, _ALL), (_ALL, instance.pos), (_ALL, _ALL)}:
-                cells[cell] = Counts(*map(sum, zip(cells.get(cell, Counts(0, 0, 0)), added, strict=True)))
-    total = cells.get((_ALL, _ALL), Counts(0, 0, 0))
-    parts: dict[str, float] = {}
-    for (name, pos), cell_counts in cells.items():
-        parts |= cell_counts.named(".".join(part for part in (name, pos) if part))
-    return Score("F1", total.f1, parts, _table(cells, list(gold)))
 
+    def rows(self, examples: Sequence[SenseSentence], predictions: Sequence[list[PredictedSense]]) -> Rows:
+        values, cells = [], dict[tuple[str, str], Counts]()
+        for example, senses in zip(examples, predictions, strict=True):
+            total = Counts(0, 0, 0)
+            for target, sense in zip(example.targets, senses, strict=True):
+                counts = Counts(1, int(sense.key is not None), int(sense.key in target.keys))
+                total += counts
+                for cell in {(example.data_set, target.pos), (example.data_set, _ALL), (_ALL, target.pos)}:
+                    cells[cell] = cells.get(cell, Counts(0, 0, 0)) + counts
+            values.append(total)
+        by_class = {"\t".join(cell): np.array(counts, float) for cell, counts in cells.items()}
+        return Rows(array_of(values, 3), by_class)
 
-def _table(cells: Mapping[tuple[str, str], Counts], sets: list[str]) -> str:
-    known_pos = [pos for pos in PARTS_OF_SPEECH if (_ALL, pos) in cells]
-    columns = [_ALL, *known_pos, *sorted({pos for _, pos in cells} - {*PARTS_OF_SPEECH, _ALL})]
-    rows = [*sets, _ALL] if len(sets) > 1 else sets
-    width = max(map(len, ["all", *rows]))
-    lines = [f"{'F1':<{width}}" + "".join(f"{column or 'all':>7}" for column in columns) + "  instances  answered"]
-    for row in rows:
-        total = cells.get((row, _ALL), Counts(0, 0, 0))
-        shares = (f"{cells[row, column].f1:7.1f}" if (row, column) in cells else f"{'-':>7}" for column in columns)
-        lines.append(f"{row or 'all':<{width}}{''.join(shares)}  {total.gold:9,}  {total.found:8,}")
-    return "\n".join(lines)
+    def parts(self, rows: Rows) -> dict[str, float]:
+        parts: dict[str, float] = self.total(rows).named()
+        for cell, counts in self.classes(rows).items():
+            parts |= counts.named(cell.strip("\t").replace("\t", "."))
+        return parts
 
-
-def counts(example: SenseSentence, senses: Sequence[PredictedSense]) -> Counts:
-    correct = sum(sense.key in target.keys for target, sense in zip(example.targets, senses, strict=True))
-    answered = sum(sense.key is not None for sense in senses)
-    return Counts(len(example.targets), answered, correct)
+    def table(self, rows: Rows) -> str:
+        cells = {
+            (name, pos): c for (name, _, pos), c in ((k.partition("\t"), c) for k, c in self.classes(rows).items())
+        }
+        cells[_ALL, _ALL] = self.total(rows)
+        sets = [name for name, pos in cells if name != _ALL and pos == _ALL]
+        known_pos = [pos for pos in PARTS_OF_SPEECH if (_ALL, pos) in cells]
+        columns = [_ALL, *known_pos, *sorted({pos for _, pos in cells} - {*PARTS_OF_SPEECH, _ALL})]
+        names = [*sets, _ALL] if len(sets) > 1 else sets
+        width = max(map(len, ["all", *names]))
+        lines = [f"{'F1':<{width}}" + "".join(f"{column or 'all':>7}" for column in columns) + "  instances  answered"]
+        for name in names:
+            total = cells[name, _ALL]
+            shares = (f"{cells[name, pos].f1:7.1f}" if (name, pos) in cells else f"{'-':>7}" for pos in columns)
+            lines.append(f"{name or 'all':<{width}}{''.join(shares)}  {total.gold:9,.0f}  {total.found:8,.0f}")
+        return "\n".join(lines)
 
 
 def from_text(text: str, tokenizer: StyledTokenizer) -> list[SenseSentence]:
@@ -420,8 +407,7 @@ WSD: Task[SenseSentence, list[PredictedSense]] = Task(
     check=lambda examples, known: None,  # noqa: ARG005
     unseen=unseen,
     build=build,
-    score=score,
-    counts=counts,
+    metric=SenseF1(),
     parse=from_text,
     result=result,
 )

@@ -7,41 +7,71 @@ without a prediction counts as wrong.
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from elmore.display import pluralize
 from elmore.errors import InputError
-from elmore.tasks.metrics.score import Score
+from elmore.tasks.metrics.metric import F1Metric, Rows, array_of, percentage
+
+E = TypeVar("E")
+P = TypeVar("P")
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def squad_scores(gold: Mapping[str, Sequence[str]], predicted: Mapping[str, str]) -> Score:
-    """The mean over all questions, by id; predictions for other ids are ignored.
+class ScoredAnswer(NamedTuple):
+    """A question with its gold answers and the predicted one."""
 
-    Parts: f1, exact_match, questions, and unanswered, the number of questions without a prediction.
+    question: str
+    gold: Sequence[str]
+    predicted: str | None  # None: not answered
 
-    >>> gold = {"1": ["the Denver Broncos", "Denver"], "2": ["in 1066"]}
-    >>> score = squad_scores(gold, {"1": "Denver Broncos!", "2": "October 1066"})
+
+class SquadF1(F1Metric[E, P]):
+    """The mean F1 of answers. Columns: 1, 1, the F1 of the answer, and whether it matches exactly.
+
+    Parts: exact_match, f1, questions, and unanswered, the number of questions without a prediction.
+
+    >>> examples = {"1": ["the Denver Broncos", "Denver"], "2": ["in 1066"]}
+    >>> score = SquadF1().score([*examples.items()], ["Denver Broncos!", "October 1066"])
     >>> score.value, score.parts["exact_match"]
     (75.0, 50.0)
     """
-    exact = f1 = 0.0
-    for question, answers in gold.items():
-        if not answers:
-            raise InputError(f"question {question} has no gold answers; it cannot be scored")
-        prediction = predicted.get(question)
-        if prediction is not None:
-            exact += max(exact_match(prediction, answer) for answer in answers)
-            f1 += max(token_f1(prediction, answer) for answer in answers)
-    number = len(gold)
-    # Same order of operations as in the official script, so that the last digit is the same.
-    exact, f1 = (100.0 * total / number if number else 0.0 for total in (exact, f1))
-    unanswered = number - len(gold.keys() & predicted.keys())
-    parts = {"exact_match": exact, "f1": f1, "questions": float(number), "unanswered": float(unanswered)}
-    table = f"exact match: {exact:.4f}; F1: {f1:.4f}; {pluralize(number, 'question')}"
-    return Score("F1", f1, parts, f"{table}, {unanswered:,} of them without an answer" if unanswered else table)
+
+    def answers(self, examples: Sequence[E], predictions: Sequence[P]) -> list[ScoredAnswer]:
+        """The answers to score; here each example is a question with its gold answers."""
+        pairs: Any = zip(examples, predictions, strict=True)
+        return [ScoredAnswer(question, gold, found) for (question, gold), found in pairs]
+
+    def rows(self, examples: Sequence[E], predictions: Sequence[P]) -> Rows:
+        values = []
+        unanswered = 0
+        for question, gold, predicted in self.answers(examples, predictions):
+            if not gold:
+                raise InputError(f"question {question} has no gold answers; it cannot be scored")
+            unanswered += predicted is None
+            best = [0.0, 0.0]
+            if predicted is not None:
+                best = [max(match(predicted, answer) for answer in gold) for match in (token_f1, exact_match)]
+            values.append([1.0, 1.0, *best])
+        return Rows(array_of(values, 4), facts={"unanswered": float(unanswered)})
+
+    def parts(self, rows: Rows) -> dict[str, float]:
+        questions, _, f1, exact = self.sums(rows).tolist()
+        return {
+            "exact_match": percentage(exact, questions),
+            "f1": percentage(f1, questions),
+            "questions": questions,
+            **rows.facts,
+        }
+
+    def table(self, rows: Rows) -> str:
+        parts = self.parts(rows)
+        questions, unanswered = int(parts["questions"]), int(parts["unanswered"])
+        table = f"exact match: {parts['exact_match']:.4f}; F1: {parts['f1']:.4f}; {pluralize(questions, 'question')}"
+        return f"{table}, {unanswered:,} of them without an answer" if unanswered else table
 
 
 def exact_match(prediction: str, answer: str) -> float:

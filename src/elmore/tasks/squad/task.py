@@ -18,8 +18,7 @@ from elmore.tasks.core.config import TaskRecipe
 from elmore.tasks.core.results import tab_separated
 from elmore.tasks.core.task import Dataset, Labels, Task
 from elmore.tasks.inputs.tokenizer import StyledTokenizer, raw_text_tokenizer
-from elmore.tasks.metrics.score import Counts, Score
-from elmore.tasks.squad.metric import squad_scores, token_f1
+from elmore.tasks.squad.metric import ScoredAnswer, SquadF1
 from elmore.tasks.squad.model import PredictedAnswer, SquadExample, SquadModel, SquadOptions
 from elmore.tasks.squad.reader import (
     MAX_WINDOW,
@@ -32,8 +31,6 @@ from elmore.tasks.squad.reader import (
     read_squad,
     tokenize_paragraph,
 )
-
-CORRECT = 10_000  # the count of a correct answer; shares of it are integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,28 +176,19 @@ def best_answers(
     return best
 
 
-def scored_pairs(
-    examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]
-) -> list[tuple[SquadExample, PredictedAnswer]]:
-    """Each question once, with its best answer."""
-    return list(best_answers(examples, predictions).values())
+class AnswerF1(SquadF1[SquadExample, PredictedAnswer]):
+    """F1 of answers, with one row for each question: the best answer of all windows of its paragraph."""
 
-
-def score(examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]) -> Score:
-    best = best_answers(examples, predictions)
-    gold = {location: example.answers for location, (example, _) in best.items()}
-    return squad_scores(gold, {location: prediction.text for location, (_, prediction) in best.items()})
-
-
-def counts(example: SquadExample, prediction: PredictedAnswer) -> Counts:
-    """The F1 of one answer; the score is their mean."""
-    best = max(token_f1(prediction.text, answer) for answer in example.answers)
-    return Counts(gold=CORRECT, found=CORRECT, correct=round(CORRECT * best))
+    def answers(self, examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]) -> list[ScoredAnswer]:
+        best = best_answers(examples, predictions)
+        return [
+            ScoredAnswer(location, example.answers, prediction.text) for location, (example, prediction) in best.items()
+        ]
 
 
 def official(examples: Sequence[SquadExample], predictions: Sequence[PredictedAnswer]) -> str:
     """The file that SQuAD's official script reads: a JSON object of answers by id."""
-    best = scored_pairs(examples, predictions)
+    best = best_answers(examples, predictions).values()
     return json.dumps({example.id: prediction.text for example, prediction in best}, ensure_ascii=False)
 
 
@@ -241,9 +229,7 @@ SQUAD: Task[SquadExample, PredictedAnswer] = Task(
     labels=lambda examples, options: {},  # noqa: ARG005  # an answer is a span
     check=check,
     build=lambda options, known, embedder: SquadModel(options, embedder),  # noqa: ARG005
-    score=score,
-    counts=counts,
-    scored_pairs=scored_pairs,
+    metric=AnswerF1(),
     official=official,
     parse=from_text,
     result=result,

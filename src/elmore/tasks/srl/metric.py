@@ -6,11 +6,15 @@ C-X continues the last argument X before it: both are one argument of two spans.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from elmore.errors import InputError
-from elmore.tasks.metrics.score import Counts, Score, percentage
+from elmore.tasks.metrics.metric import Counts, F1Metric, Rows, array_of, check_lengths, percentage
+from elmore.tasks.metrics.scores import class_sums
 from elmore.tasks.readers.tag_schemes import Span, lenient_spans
+
+E = TypeVar("E")
+P = TypeVar("P")
 
 EXCLUDED = "V"
 CONTINUED = "C-"
@@ -41,65 +45,74 @@ def arguments(spans: Iterable[Span]) -> set[Argument]:
     return {Argument(label, tuple(parts)) for label, parts in found}
 
 
-def srl_scores(
-    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, sentences: int | None = None
-) -> Score:
-    """The F1 of the roles of tags, with one sequence of tags for each predicate.
+class RoleF1(F1Metric[E, P]):
+    """The F1 of the roles of tags, with one row for each example: a predicate, or a sentence without predicates.
 
-    Parts: precision, recall, f1, gold, found and correct of all arguments and, as LABEL.precision and so on, of each
-    label, including V; perfect, the share of predicates whose arguments are all correct; predicates. The table is the
-    output of srl-eval.pl; `sentences` is a number in it.
+    `gold` and `predicted` return the tags of a predicate; None for a sentence without predicates. Parts: precision,
+    recall, f1, gold, found and correct of all arguments and, as LABEL.precision and so on, of each label, including V;
+    perfect, the percentage of predicates whose arguments are all correct; predicates. The table is the output of
+    srl-eval.pl.
 
-    >>> score = srl_scores([["B-ARG0", "B-V", "B-ARG1"]], [["B-ARG0", "B-V", "O"]])
+    >>> score = RoleF1().score([["B-ARG0", "B-V", "B-ARG1"]], [["B-ARG0", "B-V", "O"]])
     >>> round(score.value, 2), score.parts["recall"], score.parts["V.correct"]
     (66.67, 50.0, 1.0)
     """
-    if len(gold) != len(predicted):
-        raise InputError(f"there are gold tags of {len(gold)} predicates, and predicted tags of {len(predicted)}")
-    counts: dict[str, Counter[str]] = {"gold": Counter(), "found": Counter(), "correct": Counter()}
-    perfect = 0
-    for number, (gold_tags, tags) in enumerate(zip(gold, predicted, strict=True), start=1):
-        if len(gold_tags) != len(tags):
-            raise InputError(f"predicate {number} has {len(gold_tags)} gold tags, and {len(tags)} predicted ones")
-        expected, found = arguments(lenient_spans(gold_tags)), arguments(lenient_spans(tags))
-        for name, group in (("gold", expected), ("found", found), ("correct", expected & found)):
-            counts[name].update(argument.label for argument in group)
-        perfect += all(argument.label == EXCLUDED for argument in expected ^ found)
-    labels = sorted(counts["gold"] | counts["found"])
-    classes = {label: Counts(*(counts[name][label] for name in Counts._fields)) for label in labels}
-    roles = [row for label, row in classes.items() if label != EXCLUDED]
-    total = Counts(*map(sum, zip(*roles, strict=True))) if roles else Counts(0, 0, 0)
-    parts = total.named() | {"perfect": percentage(perfect, len(gold)), "predicates": float(len(gold))}
-    for label, row in classes.items():
-        parts |= row.named(label)
-    table = _script_table(total, classes, perfect=perfect, predicates=len(gold), sentences=sentences)
-    return Score("F1", total.f1, parts, table)
+
+    def tags(self, example: E, prediction: P) -> tuple[Sequence[str], Sequence[str]] | None:
+        """The gold and the predicted tags of a predicate; None of a sentence without predicates."""
+        return example, prediction  # type: ignore[return-value]
+
+    def facts(self, examples: Sequence[E], predictions: Sequence[P]) -> dict[str, float]:  # noqa: ARG002
+        """More parts of the score."""
+        return {}
+
+    def rows(self, examples: Sequence[E], predictions: Sequence[P]) -> Rows:
+        check_lengths(examples, predictions, "predicates")
+        values = []
+        labels: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())  # gold, found, correct
+        perfect = predicates = 0
+        for example, prediction in zip(examples, predictions, strict=True):
+            gold: set[Argument] = set()
+            found: set[Argument] = set()
+            if (tags := self.tags(example, prediction)) is not None:
+                predicates += 1
+                if len(tags[0]) != len(tags[1]):
+                    raise InputError(
+                        f"predicate {predicates} has {len(tags[0])} gold tags and {len(tags[1])} predicted"
+                    )
+                gold, found = (arguments(lenient_spans(side)) for side in tags)
+                perfect += all(argument.label == EXCLUDED for argument in gold ^ found)
+            kinds = (gold, found, gold & found)
+            values.append([sum(argument.label != EXCLUDED for argument in kind) for kind in kinds])
+            for counter, kind in zip(labels, kinds, strict=True):
+                counter.update(argument.label for argument in kind)
+        facts = {"perfect": percentage(perfect, predicates), "predicates": float(predicates)}
+        return Rows(array_of(values, 3), class_sums(*labels), facts | self.facts(examples, predictions))
+
+    def table(self, rows: Rows) -> str:
+        classes, line = self.classes(rows), "-" * 60
+        sentences = rows.facts.get("sentences")
+        return "\n".join(
+            [
+                *([] if sentences is None else [f"Number of Sentences    :      {sentences:6.0f}"]),
+                f"Number of Propositions :      {rows.facts['predicates']:6.0f}",
+                f"Percentage of perfect props : {rows.facts['perfect']:6.2f}",
+                "",
+                f"{'':10}   {'corr.':>6}  {'excess':>6}  {'missed':>6}   {'prec.':>6}  {'rec.':>6}  {'F1':>6}",
+                line,
+                _table_row("Overall", self.total(rows)),
+                "-" * 10,
+                *(_table_row(label, counts) for label, counts in classes.items() if label != EXCLUDED),
+                line,
+                *(_table_row(label, counts) for label, counts in classes.items() if label == EXCLUDED),
+                line,
+            ]
+        )
 
 
-def _script_table(
-    total: Counts, classes: dict[str, Counts], *, perfect: int, predicates: int, sentences: int | None
-) -> str:
-    def row(label: str, counts: Counts) -> str:
-        # The script's formula of F1, whose last bit may differ from `Counts.f1`.
-        p, r = counts.precision, counts.recall
-        f1 = 2 * p * r / (p + r) if p + r else 0.0
-        numbers = f"{counts.correct:6d}  {counts.found - counts.correct:6d}  {counts.gold - counts.correct:6d}"
-        return f"{label:>10}   {numbers}   {p:6.2f}  {r:6.2f}  {f1:6.2f}"
-
-    line = "-" * 60
-    return "\n".join(
-        [
-            *([] if sentences is None else [f"Number of Sentences    :      {sentences:6d}"]),
-            f"Number of Propositions :      {predicates:6d}",
-            f"Percentage of perfect props : {percentage(perfect, predicates):6.2f}",
-            "",
-            f"{'':10}   {'corr.':>6}  {'excess':>6}  {'missed':>6}   {'prec.':>6}  {'rec.':>6}  {'F1':>6}",
-            line,
-            row("Overall", total),
-            "-" * 10,
-            *(row(label, counts) for label, counts in classes.items() if label != EXCLUDED),
-            line,
-            *(row(label, counts) for label, counts in classes.items() if label == EXCLUDED),
-            line,
-        ]
-    )
+def _table_row(label: str, counts: Counts) -> str:
+    # F1 as computed by the script, which may round the last bit differently.
+    p, r = counts.precision, counts.recall
+    f1 = 2 * p * r / (p + r) if p + r else 0.0
+    numbers = (counts.correct, counts.found - counts.correct, counts.gold - counts.correct)
+    return f"{label:>10}   {'  '.join(f'{number:6.0f}' for number in numbers)}   {p:6.2f}  {r:6.2f}  {f1:6.2f}"

@@ -20,10 +20,10 @@ from elmore.tasks.core.results import TokenizedText, token_fields
 from elmore.tasks.core.task import Dataset, Labels, Task
 from elmore.tasks.inputs.embedder import TokenEmbedder
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
-from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.metric import Counts, Rows
 from elmore.tasks.readers.conll2012 import VERB, argument_cells, propositions, read_conll2012
 from elmore.tasks.readers.tag_schemes import Span, lenient_spans, tags_of
-from elmore.tasks.srl.metric import arguments, srl_scores
+from elmore.tasks.srl.metric import RoleF1
 from elmore.tasks.srl.model import PredictedRoles, RoleExample, RoleLabeler, RoleLabelerOptions
 
 # The time of a sentence grows with the square of its length: about 15 % of its tokens are predicates, and the LSTM runs
@@ -176,34 +176,28 @@ def build(options: SrlOptions, known: Labels, embedder: TokenEmbedder) -> RoleLa
     return RoleLabeler(options, ["O", *(f"{prefix}-{role}" for role in known["roles"] for prefix in "BI")], embedder)
 
 
-def score(examples: Sequence[RoleExample], predictions: Sequence[PredictedRoles]) -> Score:
+class PropositionF1(RoleF1[RoleExample, PredictedRoles]):
     """The official score of roles with gold predicates, and the score of the tagger of predicates."""
-    gold, predicted = [], []
-    predicates = Counts(0, 0, 0)
-    for example, prediction in zip(examples, predictions, strict=True):
-        if example.predicate is not None:
-            gold.append(example.tags)
-            predicted.append(prediction.frames[0].tags)
-        if example.is_first_of_sentence:
-            expected, found = set(example.predicates or ()), set(prediction.predicates)
-            sizes = map(len, (expected, found, expected & found))
-            predicates = Counts(*(a + b for a, b in zip(predicates, sizes, strict=True)))
-    sentences = sum(example.is_first_of_sentence for example in examples)
-    roles = srl_scores(gold, predicted, sentences=sentences)
-    table = (
-        f"{roles.table}\nthe model's tagger of predicates (the roles above are of gold predicates): precision "
-        f"{predicates.precision:.2f}; recall {predicates.recall:.2f}; F1 {predicates.f1:.2f}"
-    )
-    return roles._replace(parts={**roles.parts, **predicates.named("predicate_tagger")}, table=table)
 
+    def tags(self, example: RoleExample, prediction: PredictedRoles) -> tuple[Sequence[str], Sequence[str]] | None:
+        return None if example.predicate is None else (example.tags, prediction.frames[0].tags)
 
-def counts(example: RoleExample, prediction: PredictedRoles) -> Counts:
-    tags = prediction.frames[0].tags if example.predicate is not None else []
-    gold, found = (
-        {argument for argument in arguments(lenient_spans(tags)) if argument.label != VERB}
-        for tags in (example.tags, tags)
-    )
-    return Counts(len(gold), len(found), len(gold & found))
+    def facts(self, examples: Sequence[RoleExample], predictions: Sequence[PredictedRoles]) -> dict[str, float]:
+        predicates = Counts(0, 0, 0)
+        sentences = 0
+        for example, prediction in zip(examples, predictions, strict=True):
+            if example.is_first_of_sentence:
+                sentences += 1
+                expected, found = set(example.predicates or ()), set(prediction.predicates)
+                predicates += Counts(len(expected), len(found), len(expected & found))
+        return {"sentences": float(sentences), **predicates.named("predicate_tagger")}
+
+    def table(self, rows: Rows) -> str:
+        tagger = {name: rows.facts[f"predicate_tagger.{name}"] for name in ("precision", "recall", "f1")}
+        return (
+            f"{super().table(rows)}\nthe model's tagger of predicates (the roles above are of gold predicates): "
+            f"precision {tagger['precision']:.2f}; recall {tagger['recall']:.2f}; F1 {tagger['f1']:.2f}"
+        )
 
 
 def official(examples: Sequence[RoleExample], predictions: Sequence[PredictedRoles]) -> str:
@@ -274,8 +268,7 @@ SRL: Task[RoleExample, PredictedRoles] = Task(
     check=check,
     unseen=lambda examples, known: unseen_labels(_roles(examples), known["roles"], "argument"),
     build=build,
-    score=score,
-    counts=counts,
+    metric=PropositionF1(),
     official=official,
     parse=from_text,
     result=result,

@@ -16,8 +16,7 @@ from elmore.tasks.core.labels import check_some_known, unseen_labels
 from elmore.tasks.core.results import TokenizedText, token_fields
 from elmore.tasks.core.task import Dataset, Labels, Task
 from elmore.tasks.inputs.embedder import TokenEmbedder
-from elmore.tasks.metrics.score import Counts, Score
-from elmore.tasks.metrics.span_f1 import span_scores
+from elmore.tasks.metrics.scores import SpanF1
 from elmore.tasks.modules.crf import AllowedTransitions
 from elmore.tasks.readers.tag_schemes import allowed_transitions, lenient_spans, spans_of, tags_of
 from elmore.tasks.tagging.model import TaggedTokens, TaggerModel, TaggerOptions, tagged_from_text
@@ -107,18 +106,8 @@ def bioul_tags(labels: Labels) -> list[str]:
     return ["O", *(f"{prefix}-{kind}" for kind in labels["kinds"] for prefix in "BILU")]
 
 
-def score(examples: Sequence[TaggedTokens], predictions: Sequence[Sequence[str]]) -> Score:
-    # The accuracy of tokens depends on the scheme. It is that of BIO tags, as in published results.
-    return span_scores([_bio(example.tags) for example in examples], list(map(_bio, predictions)))
-
-
 def _bio(tags: Sequence[str]) -> list[str]:
     return tags_of(lenient_spans(tags), len(tags), "bio")
-
-
-def counts(example: TaggedTokens, tags: Sequence[str]) -> Counts:
-    gold, predicted = set(lenient_spans(example.tags)), set(lenient_spans(tags))
-    return Counts(len(gold), len(predicted), len(gold & predicted))
 
 
 def result(
@@ -148,8 +137,8 @@ NER: Task[TaggedTokens, list[str]] = Task(
     check=check,
     unseen=lambda examples, known: unseen_labels(_kinds(examples), known["kinds"], "name"),
     build=build,
-    score=score,
-    counts=counts,
+    # The accuracy of tokens depends on the scheme. It is that of BIO tags, as in published results.
+    metric=SpanF1(gold=lambda example: _bio(example.tags), predicted=_bio),
     ensemble_fields=("crf",),
     parse=tagged_from_text,
     result=result,

@@ -13,8 +13,7 @@ from elmore.tasks.core.labels import check_some_known, unseen_labels
 from elmore.tasks.core.results import TokenizedText, token_fields
 from elmore.tasks.core.task import Dataset, Labels, Task
 from elmore.tasks.inputs.embedder import TokenEmbedder
-from elmore.tasks.metrics.accuracy import accuracy
-from elmore.tasks.metrics.score import Counts, Score
+from elmore.tasks.metrics.scores import Accuracy
 from elmore.tasks.tagging.model import TaggedTokens, TaggerModel, TaggerOptions, tagged_from_text
 from elmore.tasks.tagging.reader import read_tagged
 
@@ -70,15 +69,6 @@ def build(options: PosOptions, labels: Labels, embedder: TokenEmbedder) -> Tagge
     return TaggerModel(options, labels["tags"], embedder)
 
 
-def score(examples: Sequence[TaggedTokens], predictions: Sequence[Sequence[str]]) -> Score:
-    return accuracy(_tags(examples), [tag for tags in predictions for tag in tags])
-
-
-def counts(example: TaggedTokens, tags: Sequence[str]) -> Counts:
-    correct = sum(gold == tag for gold, tag in zip(example.tags, tags, strict=True))
-    return Counts(len(tags), len(tags), correct)
-
-
 def result(
     text: str,
     examples: Sequence[TaggedTokens],
@@ -99,8 +89,7 @@ POS: Task[TaggedTokens, list[str]] = Task(
     check=check,
     unseen=lambda examples, known: unseen_labels(_tags(examples), known["tags"], "token"),
     build=build,
-    score=score,
-    counts=counts,
+    metric=Accuracy(gold=lambda example: example.tags, predicted=lambda tags: tags),
     ensemble_fields=("crf",),
     parse=tagged_from_text,
     result=result,
