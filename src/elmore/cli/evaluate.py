@@ -6,7 +6,12 @@ from pathlib import Path
 from elmore.cli.command import FILE, argument, command, option, threads_option
 from elmore.cli.options import chosen_device, compute_option, device_option
 from elmore.cli.output import Verbosity
-from elmore.cli.training_options import models_and_files, trained_bilm_option, trained_model_argument
+from elmore.cli.training_options import (
+    models_and_files,
+    trained_bilm_option,
+    trained_model_argument,
+    trained_task_option,
+)
 from elmore.defaults import ComputeName
 from elmore.errors import InputError
 
@@ -14,6 +19,7 @@ from elmore.errors import InputError
 @command()
 @trained_model_argument
 @argument("files", type=FILE, nargs=-1, required=True, metavar="FILE...", help="Labeled examples, as for training.")
+@trained_task_option
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @device_option
@@ -24,6 +30,7 @@ def evaluate(
     *,
     model: str,
     files: tuple[Path, ...],
+    task: str | None,
     elmo: str | None,
     as_json: bool,
     device: str | None,
@@ -35,7 +42,7 @@ def evaluate(
     models, data = models_and_files(model, files)
     if not data:
         raise InputError("FILE is missing; give labeled examples after the models")
-    score = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(data)
+    score = load(models, task=task, elmo=elmo, device=chosen_device(device, verbosity), compute=compute).evaluate(data)
     for notice in score.notices:
         verbosity.info(notice)
     if as_json:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from elmore.cli.command import SOURCE, argument, command, option, threads_option
 from elmore.cli.options import chosen_device, compute_option, device_option, errors_option
 from elmore.cli.output import Verbosity
-from elmore.cli.training_options import models_and_files, trained_bilm_option, trained_model_argument
+from elmore.cli.training_options import (
+    models_and_files,
+    trained_bilm_option,
+    trained_model_argument,
+    trained_task_option,
+)
 from elmore.defaults import ComputeName
 from elmore.errors import InputError, InputWarning
 from elmore.files.text_files import DEFAULT_ERRORS, DecodingErrors, display_name, read_lines
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     metavar="[FILE...]",
     help="Text, one paragraph per line, or a document. Default: stdin.",
 )
+@trained_task_option
 @trained_bilm_option
 @option("--json", "as_json", is_flag=True, help="Print JSON lines with the offsets of all labels.")
 @option(
@@ -44,6 +50,7 @@ def predict(
     *,
     model: str,
     files: tuple[str, ...],
+    task: str | None,
     elmo: str | None,
     as_json: bool,
     official: bool,
@@ -64,7 +71,7 @@ def predict(
             "--errors is for raw text; data for --official must be UTF-8. Convert the file, or omit --errors"
         )
     models, data = models_and_files(model, files)
-    loaded = load(models, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
+    loaded = load(models, task=task, elmo=elmo, device=chosen_device(device, verbosity), compute=compute)
     if official:
         print(loaded.official_predictions(data or ("-",)))
         return

@@ -52,7 +52,7 @@ task_argument = argument(
     "task",
     metavar="TASK",
     shell_complete=_complete_task,
-    help="ner, pos, sentiment, classify, wsd, wic, entailment, squad, srl or coref.",
+    help="ner, pos, sentiment, classify, wsd, wic, entailment, squad, srl, coref, or module:OBJECT of your task.",
 )
 train_option = option(
     "--train", type=FILE, multiple=True, required=True, metavar="FILE", panel=DATA, help="Training examples."
@@ -77,6 +77,9 @@ trained_model_argument = argument(
     metavar="MODEL...",
     shell_complete=_complete_task_model,
     help="A folder that `elmore train` wrote, or pos, the shipped tagger; several models form an ensemble.",
+)
+trained_task_option = option(
+    "--task", metavar="MODULE:OBJECT", help="The Task of a model whose task is not one of Elmore's."
 )
 trained_bilm_option = option(
     "--elmo", metavar="MODEL", shell_complete=complete_model, help="Its biLM, if that has moved."

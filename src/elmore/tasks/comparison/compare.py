@@ -67,17 +67,23 @@ def compare(
 
     Nothing happens before the first event is requested. `stop()` saves all runs and ends soon.
     """
-    task = find_task(task) if isinstance(task, str) else task
+    reference, task = task, find_task(task) if isinstance(task, str) else task
     if jobs < 0:
         raise InputError(f"jobs is {jobs}; it must be a number of processes, or 0 for none")
-    if jobs and TASKS.get(task.name) is not task:
-        raise InputError(f"{task.name} is not a task of Elmore, and cannot be sent to other processes; set jobs=0")
+    if jobs and not isinstance(reference, str):
+        if TASKS.get(task.name) is not task:
+            raise InputError(
+                f"{task.name} is not a task of Elmore, and its object cannot be sent to other processes; set jobs=0, "
+                "or give the task as module:OBJECT"
+            )
+        reference = task.name
     base = resolve_recipe(task, recipe)
     plan = make_plan(base, paper_variants() if variants is None else variants, seeds=seeds)
     if ensembles and len(plan.seeds) < 2:
         raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
     request = _Request(
         task=task,
+        reference=reference,
         folder=ComparisonFolder(Path(folder)),
         train=_files(train),
         dev=_files(dev),
@@ -96,6 +102,7 @@ class _Request:
     """The arguments of `compare`."""
 
     task: Task[Any, Any]
+    reference: str | Task[Any, Any]  # a name, if other processes need the task
     folder: ComparisonFolder
     train: Files
     dev: Files
@@ -114,7 +121,7 @@ class _Comparison:
         self._request, self._folder, self._plan = request, request.folder, request.plan
         self._device, self._stop_requested = device, stop_requested
         self._cache = request.cache or self._folder.cache
-        self._task: str | Task[Any, Any] = request.task.name if request.jobs else request.task
+        self._task = request.reference
         self._done: dict[tuple[str, float, int], RunResult] = {}
         self._failed = 0
         self._warnings: set[str] = set()

@@ -31,7 +31,7 @@ from elmore.tasks.core.model_folder import (
     member_folders,
     read_task_model,
 )
-from elmore.tasks.core.registry import TASKS
+from elmore.tasks.core.registry import TASKS, find_task
 from elmore.tasks.core.task import NO_ENSEMBLE, Dataset, FittedModel, Task, check_labels
 from elmore.tasks.inputs.bilm import load_required
 from elmore.tasks.inputs.layer_cache import LayerSource
@@ -147,7 +147,7 @@ class TrainedModel(Generic[E, P]):
 def load(
     path: str | Path | Sequence[str | Path],
     *,
-    task: Task[Any, Any] | None = None,
+    task: str | Task[Any, Any] | None = None,
     elmo: str | None = None,
     device: str | torch.device | None = None,
     compute: ComputeName = DEFAULT_COMPUTE,
@@ -155,15 +155,17 @@ def load(
     """Load a trained task model: the folder of a run or of a model, or the name of a model shipped with Elmore.
 
     A folder wins over a name. Several folders, or the folder of a training of several seeds, are an ensemble: one model
-    whose members predict together. `task` is the `Task` object of a model whose task is not one of Elmore's; loading a
-    folder never imports code. `elmo` is the location of the biLM, if it has moved since training. A biLM with another
-    fingerprint is rejected. `compute` is the number type of a frozen biLM, as for an `Embedder`.
+    whose members predict together. `task` is the `Task` object of a model whose task is not one of Elmore's, or its
+    `module:OBJECT`; loading a folder never imports code. `elmo` is the location of the biLM, if it has moved since
+    training. A biLM with another fingerprint is rejected. `compute` is the number type of a frozen biLM, as for an
+    `Embedder`.
     """
     check_value("compute", compute, ComputeName)
     names = [path] if isinstance(path, str | Path) else list(path)
     folders = [member for name in names for member in member_folders(find_task_model(name))]
     if not folders:
         raise InputError("no model was named; give the folder of one, or of several")
+    task = find_task(task) if isinstance(task, str) else task
     loader = _Loader(task, elmo, choose_device(device), compute)
     first, *others = [loader.load(folder) for folder in folders]
     if elmo is not None and not any(model.card.elmo for model in (first, *others)):
@@ -231,8 +233,8 @@ def task_from_card(card: TaskModelCard, task: Task[Any, Any] | None = None) -> T
         if task is None:
             if card.task not in TASKS:
                 raise InputError(
-                    f"the task {card.task!r} is not one of Elmore's ({', '.join(TASKS)}); pass its Task object: "
-                    "elmore.tasks.load(path, task=...)"
+                    f"the task {card.task!r} is not one of Elmore's ({', '.join(TASKS)}); give its Task object: "
+                    "--task module:OBJECT, or elmore.tasks.load(path, task=...)"
                 )
             task = TASKS[card.task]
         elif card.task != task.name:
