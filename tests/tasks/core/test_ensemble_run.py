@@ -117,7 +117,7 @@ def test_an_ensemble_is_trained_seed_by_seed_and_goes_on_after_a_stop_as_if_ther
     assert isinstance(event, Stopped)
     with pytest.raises(NotFound, match=r"parts: of 2 members seed-4, seed-5 is not trained to its end; go on with"):
         load(tmp_path / "parts", device="cpu")
-    with pytest.raises(InputError, match="parts: contains a run; resume it with --resume"):
+    with pytest.raises(InputError, match="parts: already contains a run; resume it with --resume"):
         next(train_ensemble("ner", tmp_path / "parts", seeds=2, recipe=RECIPE, **options))
     list(train_ensemble("ner", tmp_path / "parts", seeds=None, **options))
     assert digests(tmp_path / "parts") == digests(tmp_path / "whole")
@@ -187,7 +187,7 @@ def test_an_ensemble_takes_no_run_that_was_there_before_for_its_own(data, tmp_pa
     train_small("ner", tmp_path / "run" / "seed-2", data["ner"], training__epochs=1)
     options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
     recipe = {**RECIPE, "training.seed": 1}
-    with pytest.raises(InputError, match="seed-2: holds a run already, and not one of this ensemble; choose another"):
+    with pytest.raises(InputError, match="seed-2: already contains a run of another training; choose another"):
         list(train_ensemble("ner", tmp_path / "run", seeds=2, recipe=recipe, **options))
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["seed-2"]
 
@@ -195,7 +195,7 @@ def test_an_ensemble_takes_no_run_that_was_there_before_for_its_own(data, tmp_pa
 def test_seeds_that_are_too_large_are_refused_before_anything_is_trained(data, tmp_path):
     options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
     recipe = {**RECIPE, "training.seed": 2**32 - 2}
-    with pytest.raises(InputError, match="3 seeds from 4294967294 on go beyond 4294967295, the largest; begin with a"):
+    with pytest.raises(InputError, match="3 seeds from 4294967294 on exceed 4294967295, the largest seed; set a"):
         list(train_ensemble("ner", tmp_path / "run", seeds=3, recipe=recipe, **options))
     assert not (tmp_path / "run").exists()
 

@@ -323,7 +323,7 @@ def test_a_bilm_is_fine_tuned_on_the_text_of_the_task_first(data, tmp_path):
     events = train_small("ner", tmp_path / "run", longer, elmo__training="fine-tuned", training__epochs=1)
     tuned, read = [str(event) for event in events if isinstance(event, Message)]
     assert tuned.startswith("fine-tuned tiny-random on 160 sentences of the task: perplexity ")
-    assert read == "the biLM reads all sentences once; their layers are kept for the training"
+    assert read == "the biLM encodes all sentences once; their layers are cached for training"
     card = json.loads((tmp_path / "run/model/task.json").read_text())
     inside = load(tmp_path / "run", device="cpu").assembled.maker.layers
     assert inside is not None
@@ -438,21 +438,21 @@ def test_word_vectors_of_a_file_may_stay_as_they_are(data, tmp_path):
 
 
 def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
-    with pytest.raises(InputError, match="holds a run already; go on with it by --resume"):
+    with pytest.raises(InputError, match="already contains a run; resume it with --resume"):
         list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"]))
     for another in ("pos", "srl"):
-        with pytest.raises(InputError, match=f"holds a run of the task ner, not {another}"):
+        with pytest.raises(InputError, match=f"contains a run of the task ner, not {another}"):
             list(train(another, runs["ner"], train=data[another], dev=data[another], resume=True))
     other = tmp_path / "other.conll"
     other.write_text("Ann\tB-PER\n")
-    with pytest.raises(InputError, match="the --train data is not what this run was started with"):
+    with pytest.raises(InputError, match="the --train data differs from the data of this run"):
         list(train("ner", runs["ner"], train=other, dev=data["ner"], resume=True))
     for other_recipe in ({"training.seed": 9}, {"base": "ner", "training.seed": 9}):
         with pytest.raises(
             InputError, match=r"keeps its recipe, in which [a-z.]+ is .*; leave it out, or begin a new run"
         ):
             list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"], recipe=other_recipe, resume=True))
-    with pytest.raises(InputError, match="no run to go on with"):
+    with pytest.raises(InputError, match="no run to resume"):
         list(train("ner", tmp_path / "none", train=data["ner"], dev=data["ner"], resume=True))
     with pytest.raises(InputError, match="there is no task 'names'; there are ner, "):
         train("names", tmp_path / "none", train=data["ner"], dev=data["ner"])
@@ -531,3 +531,11 @@ def test_run_resumes_with_same_files_under_other_paths(tmp_path, monkeypatch):
             events.stop()
     again = list(train("ner", tmp_path / "run", train=data, dev=data, resume=True, device="cpu"))
     assert isinstance(again[-1], Finished)
+
+
+def test_model_of_a_sample_has_labels_of_the_sample_only(data, tmp_path):
+    more = tmp_path / "more.conll"
+    more.write_text(data["ner"].read_text() + "\nUN\tB-ORG\nmet\tO\n")
+    # Of five sentences the seed draws one with a person and a place.
+    train_small("ner", tmp_path / "run", more, training__fraction=0.2, training__epochs=1, training__seed=3)
+    assert load(tmp_path / "run", device="cpu").card.labels["kinds"] == ["LOC", "PER"]

@@ -110,5 +110,5 @@ def test_that_the_bilm_reads_is_told_only_where_it_does(tmp_path):
         )
         return [str(event) for event in events if isinstance(event, Message)]
 
-    assert told("first") == ["the biLM reads all sentences once; their layers are kept for the training"]
+    assert told("first") == ["the biLM encodes all sentences once; their layers are cached for training"]
     assert told("second") == []

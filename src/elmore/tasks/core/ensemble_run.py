@@ -1,8 +1,8 @@
-"""Several models by one recipe, each with a seed of its own, one after another; together they are an ensemble.
+"""Train an ensemble: several models of one recipe with different seeds, one after another.
 
 ensemble.json     the names of the members' folders
-seed-1/ …         a run each
-cache/            the layers of a frozen biLM, which all of them read, until the last has ended
+seed-1/ …         a run for each member
+cache/            the layers of a frozen biLM, for all members; removed at the end
 """
 
 import shutil
@@ -46,12 +46,12 @@ def train_ensemble(
     cache: str | Path | None = None,
     device: str | torch.device | None = None,
 ) -> Run[Event]:
-    """Train as many models as `seeds` says, in folders of their own inside of one; `load` takes that one.
+    """Train `seeds` models, in subfolders of a folder that `load` loads as an ensemble.
 
-    The first has the recipe's seed, the others those after it; all else is as for `train`. With None for `seeds` the
-    ensemble that was begun in the folder goes on; it keeps its members and its recipe.
+    The first model has the recipe's seed, the others the following seeds; other arguments are as for `train`. With
+    None for `seeds`, the ensemble in the folder is resumed with its members and its recipe.
     """
-    # Each member has its own folder and recipe in place of these.
+    # Folder and recipe are replaced for each member.
     request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=seeds is None, cache=cache)
     return Run(lambda stop_requested: _locked_events(request, seeds, process_device(device), stop_requested))
 
@@ -71,7 +71,7 @@ def _events(
     cache = request.cache or place / CACHE
     for number, member in enumerate(members):
         if is_task_model(member):
-            yield Message(f"{member.name} is trained already")
+            yield Message(f"{member.name} is already trained")
             continue
         yield Message(f"{member.name}, {number + 1} of {len(members)}")
         run = RunFolder(member)
@@ -85,7 +85,7 @@ def _events(
             is_member=True,
         )
         for event in training_events(asked, device, stop_requested):
-            # Only now, so that data that cannot be learnt from leaves nothing behind.
+            # Written only now: unusable data leaves no files.
             if run.exists and not ensemble_members(place):
                 write_ensemble(place, [one.name for one in members])
             if run.exists:
@@ -104,19 +104,19 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
     if seeds < 2:
         raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
     if ensemble_members(place) or request.folder.exists:
-        raise InputError(f"{place}: holds a run already; go on with it by --resume, or choose another folder")
+        raise InputError(f"{place}: already contains a run; resume it with --resume, or choose another folder")
     request.folder.check_free(CACHE)
     recipe = resolve_recipe(request.task, request.recipe)
     first = recipe.training.seed
     if first + seeds - 1 > LARGEST_SEED:
         raise InputError(
-            f"{seeds} seeds from {first} on go beyond {LARGEST_SEED}, the largest; begin with a smaller one"
+            f"{seeds} seeds from {first} on exceed {LARGEST_SEED}, the largest seed; set a smaller training.seed"
         )
     members = [place / f"seed-{seed}" for seed in range(first, first + seeds)]
     for member in members:
-        # It may have learnt something else, from other data or by another recipe.
+        # The other run may have other data or another recipe.
         if RunFolder(member).exists or is_task_model(member):
-            raise InputError(f"{member}: holds a run already, and not one of this ensemble; choose another folder")
+            raise InputError(f"{member}: already contains a run of another training; choose another folder")
     return members, recipe
 
 
@@ -124,7 +124,7 @@ def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
     place = request.folder.path
     members = ensemble_members(place)
     if not members:
-        raise InputError(f"{place}: no ensemble to go on with; start one without --resume")
+        raise InputError(f"{place}: no ensemble to resume; start one without --resume")
     recipe = stored_recipe(request.task, RunFolder(members[0]))
     check_same_recipe(request, recipe)
     return members, recipe
@@ -133,5 +133,6 @@ def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
 def _check_same_data(run: RunFolder, first: RunFolder) -> None:
     if run.read().provenance != first.read().provenance:
         raise InputError(
-            f"{run.path}: the data is not what {first.path.name} was trained on; give the same, or begin anew elsewhere"
+            f"{run.path}: the data differs from the data of {first.path.name}; give the same files, or choose another "
+            "folder"
         )

@@ -1,4 +1,4 @@
-"""From labelled examples to a task model: the door to training, for the command line and for Python alike."""
+"""Train a task model. Entry point for Python and the command line."""
 
 import hashlib
 import shutil
@@ -54,15 +54,14 @@ def train(
     cache: str | Path | None = None,
     device: str | torch.device | None = None,
 ) -> Run[Event]:
-    """Train a task's model in a folder of its own; go through the events and it is done.
+    """Train a task model in a folder. Iterate over the events to run the training.
 
-    `recipe` is a recipe of the task, the name of one or a TOML file; without it the task's own. A mapping changes
-    single fields, as in {"elmo.where": "none", "training.seed": 3}. A run that goes on (`resume`) keeps its
-    recipe; what is said of it again must be the same.
-    `cache` is a folder for the layers of a frozen biLM, which several trainings may share; by default it lies in the
-    run's own folder and goes when the training has ended.
+    `recipe` is a recipe object, the name of a recipe or a TOML file; the default is the task's recipe. A mapping
+    changes single fields: {"elmo.where": "none", "training.seed": 3}. `resume` continues the run in the folder with
+    its recipe; a recipe that is given again must be equal. `cache` is a folder for the layers of a frozen biLM, which
+    several runs may share; the default is a part of the run's folder and is removed at the end.
 
-    Nothing happens before the first event is asked for. `stop()` has the run save and end soon.
+    Nothing happens before the first event is requested. `stop()` saves the run and ends soon.
     """
     request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=resume, cache=cache)
     return Run(lambda stop_requested: training_events(request, process_device(device), stop_requested))
@@ -70,7 +69,7 @@ def train(
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRequest:
-    """What the caller of `train` wants."""
+    """The arguments of `train`."""
 
     task: Task[Any, Any]
     folder: RunFolder
@@ -79,7 +78,7 @@ class TrainingRequest:
     recipe: TaskRecipe | Mapping[str, Any] | str | Path | None
     resume: bool
     cache: Path | None
-    is_member: bool = False  # of several that will decide together
+    is_member: bool = False  # of an ensemble
 
     @classmethod
     def of(
@@ -93,7 +92,7 @@ class TrainingRequest:
         resume: bool,
         cache: str | Path | None,
     ) -> "TrainingRequest":
-        """From what a caller writes: names for tasks, one path or several."""
+        """From the arguments of `train`: a task or its name, one path or several."""
         return cls(
             task=find_task(task) if isinstance(task, str) else task,
             folder=RunFolder(Path(folder)),
@@ -106,7 +105,7 @@ class TrainingRequest:
 
 
 def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] | str | Path | None) -> TaskRecipe:
-    """The recipe that was asked for, whole; a mapping may name another one to begin with as "base"."""
+    """The complete recipe. The key "base" of a mapping is the recipe that it changes."""
     if isinstance(recipe, TaskRecipe):
         return recipe
     changes = dict(recipe) if isinstance(recipe, Mapping) else {}
@@ -121,7 +120,7 @@ def resolve_recipe(task: Task[Any, Any], recipe: TaskRecipe | Mapping[str, Any] 
 def training_events(
     request: TrainingRequest, device: torch.device, stop_requested: Callable[[], bool]
 ) -> Iterator[Event]:
-    """Train in the run's folder, which is locked from start to end."""
+    """Train in the run's folder, with the folder's lock."""
     with request.folder.locked():
         yield from _training_events(request, device, stop_requested)
 
@@ -138,7 +137,8 @@ def _training_events(
         provenance[part] = digest_of_files([*paths, *task.files_beside(paths, recipe.task)])
     if request.folder.exists:
         _check_same(request.folder, provenance)
-    labels = task.labels(train.examples, recipe.task)
+    # Of the sample only: a model trained on a part of the data must not know the labels of the rest.
+    labels = task.labels(examples, recipe.task)
     task.check(dev.examples, labels)
     dev = dev._replace(notices=(*dev.notices, *task.unseen(dev.examples, labels)))
     token_style = find_token_style(task, recipe, train.examples)
@@ -158,7 +158,7 @@ def _training_events(
     )
     if request.is_member and isinstance(assembled.model, FittedModel):
         raise InputError(f"the model of {task.name} by this task.method {NO_ENSEMBLE}")
-    # Only now, so that data that cannot be learnt from, or a file that is not there, leaves no run behind.
+    # Written only now: unusable data or a missing file leaves no run.
     request.folder.write(stored)
     yield _configured(assembled, train, dev, examples=len(examples))
     learnt: _Learnt | None
@@ -166,7 +166,7 @@ def _training_events(
         learnt = yield from _fit(assembled, request, examples, dev.examples, stop_requested)
     else:
         if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
-            yield Message("the biLM reads all sentences once; their layers are kept for the training")
+            yield Message("the biLM encodes all sentences once; their layers are cached for training")
             if not assembled.maker.fill_cache(every, stop_requested):
                 yield Stopped(0)
                 return
@@ -177,11 +177,11 @@ def _training_events(
 
 
 class _Learnt(NamedTuple):
-    """What there is to say once a model has learnt; the model itself has it."""
+    """The outcome of a training; the weights are in the model."""
 
     score: Score
     facts: dict[str, Any]  # for its card
-    epoch: int = 0  # the best; 0 where there are none
+    epoch: int = 0  # the best; 0 for a fitted model
     epochs: int = 0
     is_flat: bool = False
 
@@ -189,7 +189,7 @@ class _Learnt(NamedTuple):
 def _train(
     training: TaskTraining[Any, Any], run: TrainingLoop, stop_requested: Callable[[], bool]
 ) -> Generator[Event, None, _Learnt | None]:
-    """By gradients, in epochs."""
+    """Train by gradient descent."""
     yield from run.events(stop_requested)
     if not run.is_finished:
         return None
@@ -205,8 +205,8 @@ def _fit(
     dev: Sequence[Any],
     stop_requested: Callable[[], bool],
 ) -> Generator[Event, None, _Learnt | None]:
-    """In one reading."""
-    # What is read but once is kept only where others may share it.
+    """Fit in one pass."""
+    # Layers are used once here, and stored only in a shared cache.
     fit = yield from fit_model(assembled, train, dev, stop_requested, keep_layers=request.cache is not None)
     if fit is None:
         return None
@@ -222,13 +222,13 @@ def _bilm(
     device: torch.device,
     stop_requested: Callable[[], bool],
 ) -> Generator[Event, None, Model | Stopped | None]:
-    """The biLM that the recipe asks for, fine-tuned on the task's text if it says so; None without ELMo."""
+    """The biLM of the recipe, fine-tuned on the task's text if the recipe requires it; None without ELMo."""
     options = recipe.elmo
     if not options.is_used:
         return None
     inside = request.folder.model / ELMO
     if options.training == "fine-tuned" and inside.is_dir():
-        # Of a run that is finished, whose model has it.
+        # A finished run: its model contains the fine-tuned biLM.
         return load(inside)
     bilm = load(options.model)
     if options.training != "fine-tuned":
@@ -253,7 +253,7 @@ def _configured(
 ) -> Configured:
     options, required, joint = assembled.recipe.elmo, assembled.required, assembled.maker.joint
     trained = {parameter for parameter in assembled.model.parameters() if parameter.requires_grad}
-    # A biLM that is trained too: all of it will have its turn.
+    # All layers of a biLM in joint training are unfrozen in the course of training.
     trained |= set(joint.parameters()) if joint is not None else set()
     where = "input and output" if options.where == "both" else options.where
     return Configured(
@@ -271,55 +271,55 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
     folder = request.folder
     if not folder.exists:
         if request.resume:
-            raise InputError(f"{folder.path}: no run to go on with; start one without --resume")
+            raise InputError(f"{folder.path}: no run to resume; start one without --resume")
         tuning = folder.path / FINE_TUNING
-        # A try that was cut short while its biLM was tuned goes on with that.
+        # Fine-tuning that was interrupted before the run was written is resumed.
         folder.check_free(CACHE, MIX, *([] if has_unfinished_fine_tuning(tuning) else [FINE_TUNING]))
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
-        raise InputError(f"{folder.path}: holds a run already; go on with it by --resume, or choose another folder")
+        raise InputError(f"{folder.path}: already contains a run; resume it with --resume, or choose another folder")
     stored = stored_recipe(request.task, folder)
     check_same_recipe(request, stored)
     return stored
 
 
 def stored_recipe(task: Task[Any, Any], folder: RunFolder) -> TaskRecipe:
-    """The recipe of a run that is to go on; that of another task is refused."""
+    """The recipe of a stored run. A run of another task is rejected."""
     run = folder.read()
-    # First of all: of another task's recipe there would be odd things to say.
+    # Checked first: another task's recipe would have misleading errors.
     if (begun := run.provenance.get("task")) != task.name:
-        raise InputError(f"{folder.path}: holds a run of the task {begun}, not {task.name}")
+        raise InputError(f"{folder.path}: contains a run of the task {begun}, not {task.name}")
     with error_context(folder.recipe):
         return read_fields(task.recipe, run.recipe, error=FormatError)
 
 
 def check_same_recipe(request: TrainingRequest, stored: TaskRecipe) -> None:
-    """What is asked of a run that goes on may be said again, and nothing else."""
+    """Reject a recipe that differs from the recipe of the resumed run."""
     asked = request.recipe
     if asked is None:
         return
-    # Fields that are not named are as the run has them.
+    # Other fields are those of the run.
     if isinstance(asked, Mapping) and not asked.get("base"):
         asked = {**asked, "base": stored}
     given = resolve_recipe(request.task, asked)
     for name, value in changed_fields(stored, given).items():
         section, field = name.split(".")
         raise InputError(
-            f"{request.folder.path}: a run that goes on keeps its recipe, in which {name} is "
-            f"{asdict(stored)[section][field]!r}, not {value!r}; leave it out, or begin a new run in another folder"
+            f"{request.folder.path}: a resumed run keeps its recipe, in which {name} is "
+            f"{asdict(stored)[section][field]!r}, not {value!r}; leave it out, or start a new run in another folder"
         )
 
 
 def _read(task: Task[Any, Any], paths: Sequence[str | Path], recipe: TaskRecipe, *, to_train: bool) -> Dataset[Any]:
     data = task.read(paths, recipe.task, to_train=to_train)
     if not data.examples:
-        what = f"{', '.join(map(str, paths))}: no examples to train or to choose by"
+        what = f"{', '.join(map(str, paths))}: no examples"
         raise InputError("; ".join([what, *data.notices]))
     return data
 
 
 def drawn(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
-    """A share of the examples, at least one, drawn by the seed, in their order; a larger share holds a smaller one."""
+    """A random sample of the examples, at least one, in their order. A larger fraction contains the smaller ones."""
     count = max(round(len(examples) * fraction), 1)
     order = np.random.default_rng([seed, len(examples)]).permutation(len(examples))
     return [examples[number] for number in sorted(order[:count].tolist())]
@@ -339,23 +339,23 @@ def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
     for part in ("train", "dev"):
         if known.get(part) != provenance[part]:
             raise InputError(
-                f"{folder.path}: the --{part} data is not what this run was started with; give the same, or begin a "
-                "new run in another folder"
+                f"{folder.path}: the --{part} data differs from the data of this run; give the same files, or start "
+                "a new run in another folder"
             )
 
 
 def _finish(
     learnt: _Learnt, assembled: AssembledModel[Any, Any], request: TrainingRequest, bilm: Model | None
 ) -> Finished:
-    """Write the best model, and draw what there is to see of its training."""
+    """Write the best model, and draw the plots of its training."""
     folder, score = request.folder, learnt.score
     if assembled.maker.joint is not None:
-        # The training has changed its weights.
+        # Training has changed the biLM's weights.
         bilm = assembled.maker.joint.model
         assembled = replace(assembled, required=bilm_reference(bilm, assembled.recipe.elmo.model))
     scores = {f"dev {score.metric}": score.value, **score.parts}
     stored = stored_model(assembled, scores=scores, training=learnt.facts)
-    # A biLM that this training has changed is nowhere else.
+    # A biLM that this training has changed exists nowhere else.
     is_own = bilm is not None and assembled.recipe.elmo.training != "frozen"
     write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
     if request.cache is None:
@@ -374,7 +374,7 @@ def _finish(
 
 
 def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
-    """Draw the curve of a run, and the weights of the layers where they are learnt; none without matplotlib."""
+    """Draw the loss curve, and the mix of layers if its weights are trained; nothing without matplotlib."""
     drawn = []
     with suppress(MissingExtra):
         plot_log(folder.log, folder.curve)
@@ -401,9 +401,9 @@ def fit_model(
     *,
     keep_layers: bool = False,
 ) -> Generator[Fitting | Fitted | Stopped, None, Fit | None]:
-    """Fit a model; None if it was stopped, after which it begins anew: there is nothing to save on the way.
+    """Fit a model; None if it was stopped. A stopped fit starts over: there is no intermediate state to save.
 
-    With `keep_layers`, what is read stays in the model's cache of layers.
+    With `keep_layers`, the layers are stored in the model's cache.
     """
     model = assembled.model
     assert isinstance(model, FittedModel)
@@ -430,7 +430,7 @@ def fit_model(
 
 
 class _Reading(Generic[E]):
-    """Makes batches as they are asked for, and counts what was read."""
+    """Makes batches on request, and counts the tokens."""
 
     def __init__(self, maker: Collator[E]) -> None:
         self._maker = maker
@@ -439,7 +439,7 @@ class _Reading(Generic[E]):
 
     def batches(self, examples: Sequence[E]) -> Iterator[Batch[E]]:
         lengths = [sum(map(len, self._maker.task.sentences(example))) for example in examples]
-        # Only once they are asked for: examples that are never read do not count.
+        # Counted on the first request: examples that are never requested do not count.
         self._tokens += sum(lengths)
         for numbers in self._maker.groups(examples):
             batch = self._maker.batch([examples[number] for number in numbers])
