@@ -137,7 +137,7 @@ def test_an_ensemble_goes_on_with_the_same_data_alone(data, tmp_path):
     assert isinstance(event, Stopped)
     other = tmp_path / "other.conll"
     other.write_text(data["ner"].read_text() + "\nBob\tB-PER\n")
-    with pytest.raises(InputError, match=r"seed-5: the (data|--train data) is not what"):
+    with pytest.raises(InputError, match=r"seed-5: the (data|--train data) differs from the data of"):
         list(train_ensemble("ner", tmp_path / "run", seeds=None, train=other, dev=data["ner"], device="cpu"))
 
 

@@ -449,7 +449,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
         list(train("ner", runs["ner"], train=other, dev=data["ner"], resume=True))
     for other_recipe in ({"training.seed": 9}, {"base": "ner", "training.seed": 9}):
         with pytest.raises(
-            InputError, match=r"keeps its recipe, in which [a-z.]+ is .*; leave it out, or begin a new run"
+            InputError, match=r"keeps its recipe, in which [a-z.]+ is .*; leave it out, or start a new run"
         ):
             list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"], recipe=other_recipe, resume=True))
     with pytest.raises(InputError, match="no run to resume"):
