@@ -454,7 +454,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
             list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"], recipe=other_recipe, resume=True))
     with pytest.raises(InputError, match="no run to resume"):
         list(train("ner", tmp_path / "none", train=data["ner"], dev=data["ner"], resume=True))
-    with pytest.raises(InputError, match="there is no task 'names'; there are ner, "):
+    with pytest.raises(InputError, match="there is no task 'names'; choose one of ner, "):
         train("names", tmp_path / "none", train=data["ner"], dev=data["ner"])
     with pytest.raises(NotFound, match="a task model is a folder that elmore train has finished"):
         load(tmp_path)
