@@ -125,7 +125,7 @@ def shipped_recipe() -> Any:
 
 def shipped_settings() -> list[str]:
     recipe = shipped_recipe()
-    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["max_grad_norm"])]
+    return [f"{recipe['epochs']:.0f}", str(recipe["learning_rate"]), str(recipe["gradient_clip"])]
 
 
 def logged_every() -> list[str]:
@@ -134,7 +134,7 @@ def logged_every() -> list[str]:
 
 
 def gradient_norms() -> list[str]:
-    clip = shipped_recipe()["max_grad_norm"]
+    clip = shipped_recipe()["gradient_clip"]
     norms = [entry["gradient_norm"] for entry in training_log() if "gradient_norm" in entry]
     return [f"{statistics.median(norms):.1f}", f"{100 * statistics.mean(norm > clip for norm in norms):.0f}", str(clip)]
 
