@@ -26,8 +26,8 @@ from elmore.tasks.readers.tag_schemes import Span, lenient_spans, tags_of
 from elmore.tasks.srl.metric import RoleF1
 from elmore.tasks.srl.model import PredictedRoles, RoleExample, RoleLabeler, RoleLabelerOptions
 
-# The time of a sentence grows with the square of its length: about 15 % of its tokens are predicates, and the LSTM runs
-# over the sentence for each. A sentence of 1,000 tokens takes about a minute on a CPU.
+# The time of a sentence grows with the square of its length, because the LSTM runs over the sentence once for each
+# predicate. A longer sentence would take minutes on a CPU.
 MAX_SENTENCE = 1000  # tokens of raw text; longer sentences are divided
 DIVIDED_LENGTH = 250  # tokens of each part
 
