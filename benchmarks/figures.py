@@ -187,7 +187,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ): pretraining.cpu_training,
     (
         "docs/pretraining.md",
-        "Of the {} places of both directions {} hold distinct words",
+        "Of the {} positions in both directions {} hold distinct words",
     ): pretraining.distinct_words,
     (
         "docs/tasks.md",

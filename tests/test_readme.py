@@ -8,12 +8,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import elmore
+from elmore.pretraining.recipe import Recipe
+from elmore.recipe import apply_overrides, read_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -136,6 +140,31 @@ def table_names(page: str, heading: str) -> set[str]:
     """The names in the first column of the table under a heading."""
     section = (ROOT / page).read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
     return {name for row in section.splitlines() if row.startswith("| `") for name in re.findall(r"`(\w+)", row)[:1]}
+
+
+@pytest.mark.parametrize("name", ["small", "tiny", "medium", "original"])
+def test_pretraining_page_has_each_recipe_field_and_value(name: str) -> None:
+    page = (ROOT / "docs" / "pretraining.md").read_text(encoding="utf-8")
+    table = page.split("<!-- recipe fields -->\n\n")[1].split("\n\n<!-- end -->")[0]
+    heading, _, *rows = [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in table.splitlines()]
+    small, column = heading.index("small"), heading.index(name)
+    values = {row[0]: row[column] or row[small] for row in rows}
+    recipe = read_recipe(name, Recipe)
+    assert list(values) == list(field_names(recipe))
+    for field, value in values.items():
+        if field not in {"training.epochs", "training.steps"}:  # one replaces the other
+            assert apply_overrides(recipe, {field: value}) == recipe, f"{field} is not {value}"
+    assert (float(values["training.epochs"]), int(values["training.steps"])) == (
+        recipe.training.epochs,
+        recipe.training.steps,
+    )
+
+
+def field_names(values: object, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all fields of a recipe."""
+    for field in fields(values):
+        value = getattr(values, field.name)
+        yield from field_names(value, f"{prefix}{field.name}.") if is_dataclass(value) else [f"{prefix}{field.name}"]
 
 
 def test_troubleshooting_page_lists_each_error() -> None:
