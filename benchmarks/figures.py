@@ -77,6 +77,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "parity"): kernels.parity_summary,
     ("docs/migrating.md", "parity"): kernels.parity,
     ("docs/layers.md", "equality"): kernels.equality,
+    ("docs/comparing.md", "example"): partial(task_comparison_figures.comparison, "wnut17"),
     ("docs/performance.md", "native-recurrence"): kernels.native_recurrence,
     ("docs/performance.md", "native-words"): kernels.native_words,
     ("benchmarks/README.md", "embed-cpu"): embed_cpu_figures.shown_ratios,
