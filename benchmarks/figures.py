@@ -116,6 +116,7 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     **{
         ("docs/results.md", name): make
         for name, make in {
+            "summary": results_page_figures.summary,
             "error-reductions": results_page_figures.error_reductions,
             "answers": results_page_figures.answers,
             "coreference": results_page_figures.coreference,
@@ -295,19 +296,19 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
     ("experiments/overlap/README.md", "{} million words in this way of counting"): overlap_figures.words,
     (
         "docs/results.md",
-        "last epoch came before that in {} of {} trainings, {} of them on a tenth of SST-5",
+        "reached the epoch limit first in {} of {} runs, {} of them on a tenth of SST-5",
     ): results_page_figures.ended_by_the_last_epoch,
     (
         "docs/results.md",
-        "On SQuAD errors become fewer by {} %, where the paper has {} %. By the dev set {} settings were tried",
+        "The error reduction on SQuAD is {} %, in the paper {} %. On the dev set, {} settings were tried",
     ): lambda: results_page_figures.missed_on_squad()[:3],
     (
         "docs/results.md",
-        "The best with ELMo has an F1 of {}, the best without {}: {} % fewer errors",
+        "The best setting with ELMo has an F1 of {}, the best without ELMo {}: an error reduction of {} %",
     ): lambda: results_page_figures.missed_on_squad()[3:],
     (
         "docs/results.md",
-        "brings {} of ELMo's {} points on SQuAD, and {} of {} on SNLI",
+        "improves the score by {} of ELMo's {} points on SQuAD, and by {} of {} on SNLI",
     ): results_page_figures.subword_points,
     (
         "experiments/tasks/README.md",

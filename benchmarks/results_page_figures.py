@@ -46,6 +46,15 @@ TEST_SETS = (
     ComparedSet("ewt-upos", "EWT"),
     ComparedSet("ewt-xpos", "EWT"),
 )
+SUMMARY = {  # of the first test set of a comparison
+    "squad": "question answering",
+    "snli": "entailment",
+    "srl": "semantic roles",
+    "litbank": "coreference",
+    "wikineural": "named entities",
+    "sst": "sentiment",
+    "ewt-upos": "parts of speech",
+}
 PROBES = ("ewt-upos-probes", "ewt-xpos-probes")
 TAGS = {"ewt-upos": "EWT, universal tags", "ewt-xpos": "EWT, Penn-style tags"}  # of one test set
 TASKS = {"SQuAD": "squad", "SNLI": "snli", "SRL": "srl"}  # of the paper's tables 2 and 3
@@ -156,6 +165,27 @@ def patience(line: Row) -> int:
         return int(words[words.index("--training.patience") + 1])
     recipe = tomllib.loads((RECIPES / f"{words[2]}.toml").read_text(encoding="utf-8"))
     return int(recipe["training"]["patience"])
+
+
+def summary() -> str:
+    """One test set for each task."""
+    cells = []
+    for name, task in SUMMARY.items():
+        compared = next(one for one in TEST_SETS if one.comparison == name)
+        without, with_elmo = row_of(name, WITHOUT), row_of(name, WITH)
+        if without is None or with_elmo is None:
+            continue
+        cells.append(
+            [
+                task,
+                compared.test,
+                f"{without['tests'][compared.test]['mean']:.1f}",
+                f"{with_elmo['tests'][compared.test]['mean']:.1f}",
+                f"{error_reduction(name, compared.test)} %",
+                f"{paper_reduction(compared.bar)} %" if compared.bar else "",
+            ]
+        )
+    return shown(["task", "test set", WITHOUT, WITH, "error reduction", "in the paper"], cells, texts=2)
 
 
 def error_reductions() -> str:

@@ -104,6 +104,7 @@ NOT_MEASURED = {
         for file in ("docs/comparing.md", "src/elmore/tasks/metrics/metric.py", "src/elmore/tasks/comparison/table.py")
     },
     ("docs/export.md", "2 GB"): "what a protocol buffer can hold",
+    **{("docs/results.md", share): "a share of the training data" for share in ("1 %", "3 %", "10 %", "30 %")},
     ("docs/tasks.md", "800 tokens"): "a limit, LONGEST_WINDOW",
     ("docs/tasks.md", "10,000 words"): "a limit, of what coref reads at once",
     ("src/elmore/recipes/tasks/srl.toml", "200 epochs"): "the paper's",

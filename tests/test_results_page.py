@@ -61,6 +61,15 @@ def test_a_bar_is_reached_or_it_is_said_how_far_it_was_missed(kept):
     assert srl.endswith("| +1.00 | | 5.0 % | 81.4 → 84.6, 17.2 % | short by 12.2 |")
 
 
+def test_summary_has_one_row_for_each_measured_task(kept):
+    keep(kept, "ewt-upos", "EWT", {WITHOUT: (90.0,), WITH: (92.0,)}, {})
+    keep(kept, "srl", "PropBank on EWT", {WITHOUT: (80.0, 80.0), WITH: (81.0, 81.0)}, {})
+    assert page.summary().splitlines()[2:] == [
+        "| semantic roles | PropBank on EWT | 80.0 | 81.0 | 5.0 % | 17.2 % |",
+        "| parts of speech | EWT | 90.0 | 92.0 | 20.0 % | |",
+    ]
+
+
 def test_a_training_that_ran_out_of_epochs_is_counted(kept, monkeypatch):
     monkeypatch.setattr(page.ablation_figures, "RESULTS", kept)
     keep(kept, "sst", "SST-5", {WITHOUT: (40.0,), WITH: (50.0,)}, {})
