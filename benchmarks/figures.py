@@ -210,7 +210,7 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "The first sentence in a new process takes {} ms instead of {} ms",
     ): tokenizer_figures.speed,
     ("docs/text.md", "with an F1 of {} % on its dev and {} % on its test part"): tokenizer_figures.ud_f1,
-    ("docs/text.md", "Of {} sentences of its text, cut in a style"): tokenizer_figures.converted_sentences,
+    ("docs/text.md", "To check the conversion, {} sentences"): tokenizer_figures.converted_sentences,
     (
         "docs/text.md",
         "`penn` {} %, `nltk` {} %, `plain` {} %, `ud` {} %. The others",
