@@ -127,7 +127,7 @@ PAGES = [
 ]
 PAGES += [
     path.relative_to(ROOT).as_posix()
-    for pattern in ("docs/*.md", "experiments/*/README.md", "benchmarks/README.md", "src/elmore/recipes/*/*.toml")
+    for pattern in ("docs/**/*.md", "experiments/*/README.md", "benchmarks/README.md", "src/elmore/recipes/*/*.toml")
     for path in sorted(ROOT.glob(pattern))
 ]
 

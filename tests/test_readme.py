@@ -27,6 +27,7 @@ PAGES = [
     "docs/export.md",
     "docs/layers.md",
     "docs/migrating.md",
+    "docs/migrating/allennlp.md",
     "docs/pretraining.md",
     "docs/tasks.md",
     "docs/text.md",
