@@ -44,7 +44,7 @@ def test_where_it_is_not_needed_it_may_be_absent_or_in_doubt(tmp_path: Path) -> 
     ("content", "message"),
     [
         (b"a\n\xff\n", "not UTF-8 at byte 2"),
-        (b"\x1f\x8b junk", "damaged"),
+        (b"\x1f\x8b\x08 junk", "damaged"),
         (b"\xef\xbb\xbfa\xff\n", "not UTF-8 at byte 4"),
         (gzip.compress(b"a\n" * 99)[:-9], "damaged"),
     ],

@@ -97,7 +97,7 @@ def test_packed_files_and_other_names_are_read(tmp_path):
             "a.tsv",
             "review\tlabel\nx\ty\n",
             {},
-            "line 1: no column for the text: expected one of text, sentence",
+            "line 1: no column or field for the text: expected one of text, sentence",
         ),
         (
             "a.tsv",
@@ -109,7 +109,7 @@ def test_packed_files_and_other_names_are_read(tmp_path):
             "a.tsv",
             "Good\tpos\n",
             {"text_column": "review"},
-            "line 1: no column for the text: expected one of review; there are good, pos",
+            "line 1: no column or field for the text: expected one of review; there are good, pos",
         ),
         (
             "a.tsv",
@@ -146,7 +146,7 @@ def test_packed_files_and_other_names_are_read(tmp_path):
             "a.jsonl",
             '{"review": "a", "label": 1}',
             {},
-            "line 1: no column for the text: expected one of text, sentence; there are review, label",
+            "line 1: no column or field for the text: expected one of text, sentence; there are review, label",
         ),
         (
             "a.jsonl",
@@ -229,7 +229,7 @@ def test_columns_go_by_name_or_number(file):
         (
             "a.jsonl",
             '{"sentence1": "a", "gold_label": "x"}',
-            "line 1: no column for the hypothesis: expected one of sentence2, hypothesis; there",
+            "line 1: no column or field for the hypothesis: expected one of sentence2, hypothesis; there",
         ),
         ("a.jsonl", json.dumps(SNLI | {"sentence2": None}), "line 1: the hypothesis must be a string, not None"),
         ("a.jsonl", json.dumps(SNLI | {"sentence1": " "}), "line 1: the premise is empty"),
@@ -242,7 +242,7 @@ def test_columns_go_by_name_or_number(file):
         (
             "a.tsv",
             "premise\tguess\tlabel\na\tb\tc",
-            "line 1: no column for the hypothesis: expected one of sentence2, hypothesis",
+            "line 1: no column or field for the hypothesis: expected one of sentence2, hypothesis",
         ),
         ("a.csv", 'a,b,c\n"d,e', "line 2: invalid CSV: unexpected end of data"),
         ("a.xml", "a", "unknown format"),

@@ -98,7 +98,7 @@ def test_rows_that_cannot_be_read_are_named(file, content, options, told):
         (CONLLU, "pos", "there is no column 'pos' in CoNLL-U; it has id, form, lemma, upos"),
         (CONLLU, 10, "there is no column 10 in CoNLL-U; it has 0 to 9"),
         (CONLLU, "form", "line 3: column 2 of 10 is selected for the tag and contains the word"),
-        (CONLLU.replace("2\tn't\t", "2 n't\t"), "upos", "line 4: CoNLL-U has 10 columns"),
+        (CONLLU.replace("2\tn't\t", "2 n't\t"), "upos", "line 4: has 9 columns; CoNLL-U requires 10"),
         ("# nothing\n", "upos", "contains no sentences"),
     ],
 )
