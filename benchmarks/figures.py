@@ -98,10 +98,10 @@ TABLES: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/pretraining.md", "pretrain"): pretraining.pretrain,
     ("docs/pretraining.md", "pretrain-profile"): pretraining.pretrain_profile,
     ("docs/pretraining.md", "pretrain-cpu"): pretraining.pretrain_cpu,
-    ("docs/tasks.md", "training-speed"): tasks_figures.training,
+    ("docs/tasks/speed.md", "training-speed"): tasks_figures.training,
     ("docs/threads.md", "parallel-training"): parallel_training_figures.shown,
-    ("docs/tasks.md", "prediction-rates"): tasks_figures.rates,
-    ("docs/tasks.md", "prediction-speed"): tasks_figures.prediction,
+    ("docs/tasks/speed.md", "prediction-rates"): tasks_figures.rates,
+    ("docs/tasks/speed.md", "prediction-speed"): tasks_figures.prediction,
     ("experiments/elmore-en/README.md", "epochs"): elmore_en.epochs,
     ("experiments/elmore-en/README.md", "texts"): elmore_en.texts,
     ("experiments/elmore-en/README.md", "int8"): elmore_en.int8,
@@ -192,11 +192,11 @@ SENTENCES: dict[tuple[str, str], Callable[[], list[str]]] = {
         "Of the {} positions in both directions {} hold distinct words",
     ): pretraining.distinct_words,
     (
-        "docs/tasks.md",
+        "docs/tasks/speed.md",
         "{} sentences of WikiNEuRal, {} tokens, medians of {} rounds in turns",
     ): tasks_figures.prediction_sizes,
     (
-        "docs/tasks.md",
+        "docs/tasks/speed.md",
         "are {} times as fast as cuDNN's on {} texts of up to {} tokens",
     ): tasks_figures.gru_speed,
     (

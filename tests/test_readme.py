@@ -18,6 +18,7 @@ import pytest
 import elmore
 from elmore.pretraining.recipe import Recipe
 from elmore.recipe import apply_overrides, read_recipe
+from elmore.tasks.core.config import TaskRecipe
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -38,6 +39,17 @@ PAGES_WITHOUT_COMMANDS = [
     "SECURITY.md",
     "docs/architecture.md",
     "docs/glossary.md",
+    "docs/own-task.md",
+    "docs/results.md",
+    "docs/tasks/classification.md",
+    "docs/tasks/coref.md",
+    "docs/tasks/ensembles.md",
+    "docs/tasks/recipes.md",
+    "docs/tasks/senses.md",
+    "docs/tasks/speed.md",
+    "docs/tasks/squad.md",
+    "docs/tasks/srl.md",
+    "docs/tasks/tagging.md",
     "docs/troubleshooting.md",
 ]
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -149,6 +161,14 @@ def test_pretraining_page_has_each_recipe_field_and_value(name: str) -> None:
         recipe.training.epochs,
         recipe.training.steps,
     )
+
+
+def test_task_recipes_page_lists_each_field() -> None:
+    page = (ROOT / "docs" / "tasks" / "recipes.md").read_text(encoding="utf-8")
+    for section in ("words", "elmo", "training"):
+        rows = page.split(f"## `[{section}]`\n")[1].split("\n## ")[0].splitlines()
+        named = {name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+        assert named == {field.name for field in fields(getattr(TaskRecipe(), section))}, section
 
 
 def field_names(values: object, prefix: str = "") -> Iterator[str]:
