@@ -93,7 +93,7 @@ def perplexities(embedders: dict[ComputeName, Embedder], text: Path) -> dict[str
     read = read_sentences(text, format="text", style=embedders["float32"].card.text)
     sentences = [sentence.words for _, sentence in islice(read, SCORED) if sentence.words]
     return {
-        compute: perplexity(sentences, model=embedder.model, state="fixed").mean
+        compute: perplexity(sentences, model=embedder.model, state="fixed", compute=compute).mean
         for compute, embedder in embedders.items()
     }
 

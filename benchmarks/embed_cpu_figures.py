@@ -1,6 +1,6 @@
 """What `embed_cpu.py` measured, as tables and a plot, beside what was aimed at; `figures.py` fills pages from it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -194,10 +194,30 @@ def figure(number: float) -> str:
 
 def shown_summary() -> str:
     """Words a second in batches on two threads, of each program and size."""
-    lines = [line for (_, threads), line in kept().items() if threads == 2]
-    programs = list(lines[0]["batches"])
-    rows = [[who, *(f"{line['batches'][who]['tokens_per_second']:,.0f}" for line in lines)] for who in programs]
-    return table(["words a second, two CPU cores", *(line["size"] for line in lines)], rows)
+    return by_size(
+        "words a second, two CPU cores",
+        lambda line: {who: f"{one['tokens_per_second']:,.0f}" for who, one in line["batches"].items()},
+    )
+
+
+def shown_latency() -> str:
+    """Milliseconds for a sentence of 18 to 24 words on two threads, of each program and size."""
+    return by_size(
+        "milliseconds, two CPU cores",
+        lambda line: {who: f"{groups['18 to 24']['median']:.1f}" for who, groups in line["one_sentence"].items()},
+    )
+
+
+def shown_peak() -> str:
+    """The peak memory in batches on two threads, of each program and size."""
+    return by_size("MB, two CPU cores", lambda line: {who: f"{peak:,}" for who, peak in line["peak_mb"].items()})
+
+
+def by_size(title: str, cells: Callable[[Line], dict[str, str]]) -> str:
+    """A row for each program and a column for each size; `cells` returns the cells of a size by program."""
+    columns = {size: cells(line) for (size, threads), line in kept().items() if threads == 2}
+    programs = list(next(iter(columns.values())))
+    return table([title, *columns], [[who, *(column[who] for column in columns.values())] for who in programs])
 
 
 def shown_ratios() -> str:

@@ -120,8 +120,14 @@ def alone(lines: Sequence[Line]) -> str:
     return table(["one sentence, ms", "words seen before", "new words"], rows) if rows else ""
 
 
+def shown_summary() -> str:
+    """Tokens a second and GPU memory of each setting."""
+    rows = [[_name(line), thousands(line["tokens_per_second"]), f"{line['gpu_gib']:.0f}"] for line in _timed(kept())]
+    return table(["one H200", "tokens a second", "GPU memory, GiB"], rows)
+
+
 def shown_rates() -> str:
-    picture = "\n\n![tokens a second on a GPU](../benchmarks/results/embed_gpu.png)" if PLOT.exists() else ""
+    picture = "\n\n![tokens a second on a GPU](results/embed_gpu.png)" if PLOT.exists() else ""
     return rates(kept()) + picture
 
 

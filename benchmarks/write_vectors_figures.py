@@ -6,12 +6,12 @@ from typing import Any
 from kept_results import read, table
 
 RESULTS = Path(__file__).resolve().parent / "results" / "write_vectors.json"
-LAYERS = {"average": "one vector a word", "all": "three layers"}
+LAYERS = {"average": "one vector per word", "all": "three layers"}
 
 
 def report(found: dict[str, Any]) -> str:
     kinds = [name for name, figures in found["average"].items() if isinstance(figures, dict)]
-    heads = [f"{shown}, {what}" for shown in LAYERS.values() for what in ("of sequential", "processor s a GB")]
+    heads = [f"{shown}, {what}" for shown in LAYERS.values() for what in ("relative speed", "CPU seconds per GB")]
     rows = []
     for kind in kinds:
         each = [found[layers][kind] for layers in LAYERS]

@@ -29,6 +29,7 @@ PAGES = [
     "docs/layers.md",
     "docs/migrating.md",
     "docs/migrating/allennlp.md",
+    "docs/performance.md",
     "docs/pretraining.md",
     "docs/tasks.md",
     "docs/text.md",
@@ -37,6 +38,8 @@ PAGES = [
 PAGES_WITHOUT_COMMANDS = [
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "benchmarks/NOTES.md",
+    "benchmarks/README.md",
     "docs/architecture.md",
     "docs/glossary.md",
     "docs/own-task.md",
