@@ -13,7 +13,7 @@ def test_an_ensemble_is_trained_scored_asked_and_told_of(elmore, tmp_path):
     fields = [word for name, value in RECIPE.items() for word in (f"--{name}", json.dumps(value).strip('"'))]
     begin = ["train", "ner", "--train", file, "--dev", file, "-o", run, "--device", "cpu"]
     ended = elmore(*begin, "--seeds", "2", *fields)
-    assert (ended.code, "all 2 together: dev F1" in ended.err) == (0, True)
+    assert (ended.code, "ensemble of 2: dev F1" in ended.err) == (0, True)
     ended = elmore(*begin, "--resume")
     assert (ended.code, "seed-4 is already trained" in ended.err) == (0, True)
     ended = elmore(*begin, "--resume", "--seeds", "2", *fields)

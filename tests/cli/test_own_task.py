@@ -12,7 +12,7 @@ import pytest
 from elmore.errors import InputError
 from elmore.tasks.comparison.compare import compare
 from elmore.tasks.comparison.events import RunFailed
-from elmore.tasks.core.events import Finished
+from elmore.tasks.core.events import TaskFinished
 from elmore.tasks.core.registry import find_task
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.core.training_run import train
@@ -62,7 +62,7 @@ def test_own_task_is_trained_resumed_and_used(folder, task, tmp_path):
             events.stop()
     assert not (tmp_path / "run" / "model").exists()
     *_, last = train(task, tmp_path / "run", **files, resume=True, device="cpu")
-    assert isinstance(last, Finished)
+    assert isinstance(last, TaskFinished)
     with pytest.raises(InputError, match=r"the task 'relations' is not one of Elmore's .* module:OBJECT"):
         load(tmp_path / "run", device="cpu")
     model = load(tmp_path / "run", task="relations:RELATIONS", device="cpu")

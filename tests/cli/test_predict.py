@@ -379,7 +379,7 @@ def test_the_models_inside_go_by_their_names_everywhere(elmore, models, monkeypa
     assert (ended.code, ended.err.splitlines()) == (
         1,
         [
-            "elmore: poss: no such folder, and no model of that name comes with Elmore, as pos does; did you mean pos?",
+            "elmore: poss: no such folder, and no model shipped with Elmore (pos); did you mean pos?",
         ],
     )
     (tmp_path / "pos").symlink_to(models["ner"], target_is_directory=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from elmore.errors import InputError
-from elmore.tasks.core.events import Configured
+from elmore.tasks.core.events import TaskConfigured
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.entailment import Esim, EsimDropout, JudgedPair
 from elmore.tasks.modules.rnn import EncoderInputs
@@ -39,7 +39,7 @@ def test_the_handful_is_learnt_and_with_it_both_mixes(run):
 
 def test_pairs_without_consensus_are_counted_and_left_out(data, tmp_path):
     opened = train_small("entailment", tmp_path / "run", data, training__epochs=1)[0]
-    assert isinstance(opened, Configured)
+    assert isinstance(opened, TaskConfigured)
     assert (opened.train, opened.dev) == (4, 4)
     assert opened.notices[0] == "train: 1 pair with the label - left out: the annotators did not agree"
 

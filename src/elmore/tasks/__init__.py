@@ -1,9 +1,9 @@
-"""What a biLM is for: tagging, classifying, word senses, entailment and reading, each with its vectors and without.
+"""Models for the tasks of the ELMo paper, and for others: training, prediction, evaluation and comparison.
 
-elmore.tasks.train("ner", "tagger/", train="train.conll", dev="dev.conll")     an iterator of events
+elmore.tasks.train("ner", "tagger/", train="train.conll", dev="dev.conll")   # an iterator of events
 elmore.tasks.load("tagger/").predict(["Raw text."])
-elmore.tasks.core.ensemble_run("ner", "taggers/", seeds=5, train=…, dev=…)        several, which decide together
-elmore.tasks.compare("ner", "comparison/", train=…, dev=…, test=…)             with ELMo and without
+elmore.tasks.train_ensemble("ner", "taggers/", seeds=5, train=…, dev=…)      # an ensemble of five models
+elmore.tasks.compare("ner", "comparison/", train=…, dev=…, test=…)           # with and without ELMo
 """
 
 from importlib import import_module
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TASKS", "TrainedModel", "compare", "load", "train", "train_ensemble"]
 
-# Loaded on first use, as in the package above.
-_HOMES = {
+# Imported on first use, as in elmore/__init__.py.
+_MODULES = {
     "TASKS": "elmore.tasks.core.registry",
     "TrainedModel": "elmore.tasks.core.trained_model",
     "compare": "elmore.tasks.comparison.compare",
@@ -32,7 +32,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'elmore.tasks' has no attribute {name!r}")
     with requires_torch(f"elmore.tasks.{name}"):
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_MODULES[name]), name)

@@ -21,8 +21,8 @@ from elmore.tasks.comparison.events import (
     RunStarted,
 )
 from elmore.tasks.comparison.plan import WITH, WITHOUT, Variant, paper_variants
-from elmore.tasks.core.events import Message
 from elmore.tasks.metrics.scores import SpanF1
+from elmore.training.events import Message
 from small_comparison import OPTIONS, RECIPE, results, small_compare, write_data, write_names
 from small_runs import ENVIRONMENT, elmore_command, ended, of_kind
 

@@ -10,7 +10,7 @@ import pytest
 import small_senses
 from elmore.errors import FormatError, InputError, NotFound
 from elmore.tasks.core.ensemble_run import train_ensemble
-from elmore.tasks.core.events import EnsembleFinished, Finished
+from elmore.tasks.core.events import EnsembleFinished, TaskFinished
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.core.training_run import train
 from elmore.tasks.inputs.layer_cache import LayerReader
@@ -101,8 +101,8 @@ def test_an_ensemble_is_trained_seed_by_seed_and_goes_on_after_a_stop_as_if_ther
     finished = events[-1]
     assert isinstance(finished, EnsembleFinished)
     assert finished.score.value == load(tmp_path / "whole", device="cpu").evaluate(data["ner"]).value
-    assert str(finished).splitlines()[0] == f"all 2 together: dev F1 {finished.score.value:.2f}"
-    assert sum(isinstance(event, Finished) for event in events) == 2
+    assert str(finished).splitlines()[0] == f"ensemble of 2: dev F1 {finished.score.value:.2f}"
+    assert sum(isinstance(event, TaskFinished) for event in events) == 2
     assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == [
         ".lock",
         "ensemble.json",
@@ -115,7 +115,7 @@ def test_an_ensemble_is_trained_seed_by_seed_and_goes_on_after_a_stop_as_if_ther
         if isinstance(event, Evaluated):
             stopped.stop()
     assert isinstance(event, Stopped)
-    with pytest.raises(NotFound, match=r"parts: of 2 members seed-4, seed-5 is not trained to its end; go on with"):
+    with pytest.raises(NotFound, match=r"parts: 2 of 2 members not finished: seed-4, seed-5; run elmore train"):
         load(tmp_path / "parts", device="cpu")
     with pytest.raises(InputError, match="parts: already contains a run; resume it with --resume"):
         next(train_ensemble("ner", tmp_path / "parts", seeds=2, recipe=RECIPE, **options))
@@ -132,7 +132,7 @@ def test_an_ensemble_goes_on_with_the_same_data_alone(data, tmp_path):
         "ner", tmp_path / "run", seeds=2, train=data["ner"], dev=data["ner"], recipe=RECIPE, device="cpu"
     )
     for event in run:
-        if isinstance(event, Finished):
+        if isinstance(event, TaskFinished):
             run.stop()
     assert isinstance(event, Stopped)
     other = tmp_path / "other.conll"
@@ -165,7 +165,7 @@ def test_what_cannot_be_learnt_from_leaves_no_ensemble_behind(tmp_path):
 
 
 def test_models_that_do_not_belong_together_are_refused(data, pairs, tmp_path):
-    with pytest.raises(InputError, match=r"pos-1: has the task pos, and .*ner-1 ner; models that decide together are"):
+    with pytest.raises(InputError, match=r"pos-1: has the task pos, but .*ner-1 has ner;"):
         load([pairs["ner"][0], pairs["pos"][0]], device="cpu")
     (tmp_path / "other.conll").write_text("Bob\tB-HERO\nsleeps\tO\n")
     train_small("ner", tmp_path / "run", tmp_path / "other.conll", task__token_style="plain", **SHORT)
@@ -177,7 +177,7 @@ def test_models_that_do_not_belong_together_are_refused(data, pairs, tmp_path):
         ("max_antecedents", 7, "7, and .*coref-1 250;"),
     ):
         train_small("coref", tmp_path / field, data["coref"], **{f"task__{field}": value}, **SHORT)
-        with pytest.raises(InputError, match=rf"{field}: has task\.{field} {told} their scores cannot be put together"):
+        with pytest.raises(InputError, match=rf"{field}: has task\.{field} {told} their scores cannot be combined"):
             load([*pairs["coref"], tmp_path / field], device="cpu")
     with pytest.raises(InputError, match="no model was named"):
         load([], device="cpu")

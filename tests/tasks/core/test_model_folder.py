@@ -78,7 +78,7 @@ def test_a_folder_wins_over_a_name_and_that_is_said(shipped, run):
 def test_a_folder_whose_training_has_not_ended_is_never_passed_over(shipped):
     Path("pos").mkdir()
     with pytest.raises(
-        NotFound, match=r"^pos: has no task.json; a task model is .*; the pos that comes with Elmore lies"
+        NotFound, match=r"^pos: has no task.json; a task model is .*; the model pos shipped with Elmore is in"
     ):
         load("pos")
     assert not names_task_model("pos")
@@ -158,7 +158,7 @@ def test_a_bilm_that_has_gone_is_told_with_what_to_do(run, tmp_path):
     stored = read_task_model(run)
     gone = replace(stored.card, elmo=replace(stored.card.elmo, name=str(tmp_path / "gone")))
     write_task_model(replace(stored, card=gone), tmp_path / "model")
-    with pytest.raises(NotFound, match=r"the biLM of this model is missing: .*gone: .*; say with --elmo where it lies"):
+    with pytest.raises(NotFound, match=r"the biLM of this model is missing: .*gone: .*; give its location with --elmo"):
         load(tmp_path / "model", device="cpu")
     assert load(tmp_path / "model", elmo="tiny-random", device="cpu").predict(["Mary."])
 

@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 
 from elmore.errors import InputError, NotFound
 from elmore.tasks.core import trainer
-from elmore.tasks.core.events import Configured, Finished, Message
+from elmore.tasks.core.events import TaskConfigured, TaskFinished
 from elmore.tasks.core.registry import TASKS
 from elmore.tasks.core.trained_model import load
-from elmore.tasks.core.training_run import drawn, train
-from elmore.training.events import Evaluated, Progressed, RolledBack, Started, Stopped
+from elmore.tasks.core.training_run import sampled, train
+from elmore.training.events import Evaluated, Message, Progressed, RolledBack, Started, Stopped
 from elmore.training.log import read_log
 from small_tasks import SMALL, TRAINING, WITH_ELMO, train_small, write_data
 
@@ -51,8 +51,8 @@ def test_a_task_learns_its_handful_with_elmo_and_without(task, data, runs, tmp_p
     for folder in (runs[task], tmp_path / "without"):
         assert load(folder, device="cpu").evaluate(data[task]).value == 100
     opened, finished = events[0], events[-1]
-    assert isinstance(opened, Configured)
-    assert isinstance(finished, Finished)
+    assert isinstance(opened, TaskConfigured)
+    assert isinstance(finished, TaskFinished)
     assert "without ELMo" in str(opened)
     assert str(finished).startswith("best dev ")
 
@@ -65,14 +65,14 @@ def test_a_run_ends_once_the_score_has_been_flat_for_as_long_as_patience_says(ru
 
 def test_it_is_told_why_a_run_ended(data, tmp_path):
     *_, flat = train_small("pos", tmp_path / "flat", data["pos"], training__patience=1)
-    assert isinstance(flat, Finished)
+    assert isinstance(flat, TaskFinished)
     assert flat.epochs == flat.epoch + 1
     assert (
         f"after epoch {flat.epoch} of {flat.epochs}; it ended early, after 1 epoch that brought nothing better"
         in str(flat)
     )
     *_, whole = train_small("pos", tmp_path / "whole", data["pos"], training__epochs=2, training__patience=0)
-    assert isinstance(whole, Finished)
+    assert isinstance(whole, TaskFinished)
     assert f"after epoch {whole.epoch} of 2\n" in str(whole)
 
 
@@ -86,9 +86,9 @@ def test_the_mix_that_a_task_learnt_is_told_and_kept(runs):
 def test_a_mix_that_is_learnt_is_drawn(data, runs, tmp_path):
     assert (runs["ner"] / "mix.png").read_bytes().startswith(b"\x89PNG")
     *_, finished = train_small("ner", tmp_path / "run", data["ner"], elmo__layers="last", training__epochs=1)
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, TaskFinished)
     assert finished.pictures == (tmp_path / "run/loss.png",)
-    assert str(finished).endswith(f"drew {tmp_path / 'run/loss.png'}")
+    assert str(finished).endswith(f"wrote {tmp_path / 'run/loss.png'}")
 
 
 def test_early_stopping_at_score_zero_saves_latest_weights_and_stops():
@@ -254,7 +254,7 @@ def test_a_hard_batch_late_in_a_training_is_no_accident(data, tmp_path, monkeypa
     monkeypatch.setattr("elmore.pretraining.language_model_training.LossSpikeDetector.is_spike", lambda *_: True)
     events = train_small("ner", tmp_path / "run", data["ner"], elmo__where="none", training__epochs=2)
     assert not any(isinstance(event, RolledBack) for event in events)
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], TaskFinished)
 
 
 def test_the_names_of_a_raw_text_come_with_their_places(runs):
@@ -290,7 +290,7 @@ def test_predictions_are_the_same_alone_and_in_a_batch(runs):
 def test_whatever_the_recipe_says_a_model_is_trained_saved_and_loaded(changes, data, tmp_path):
     events = train_small("ner", tmp_path / "run", data["ner"], **{**changes, "training__epochs": 3})
     finished = events[-1]
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, TaskFinished)
     loaded = load(tmp_path / "run", device="cpu")
     assert loaded.evaluate(data["ner"]).value == pytest.approx(finished.score.value)
     if changes.get("elmo__train_gamma") is False:
@@ -306,8 +306,8 @@ def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tm
     before, after = load_bilm("tiny-random"), load_bilm(tmp_path / "run/model/elmo")
     # All of it is counted, though it waits for its turn.
     frozen, *_ = train_small("ner", tmp_path / "frozen", data["ner"], training__epochs=1)
-    assert isinstance(opened, Configured)
-    assert isinstance(frozen, Configured)
+    assert isinstance(opened, TaskConfigured)
+    assert isinstance(frozen, TaskConfigured)
     assert opened.parameters == frozen.parameters + before.config.num_parameters
     # Of three parts only the highest had its turn in one epoch.
     old, new = before.checkpoint.float_arrays(), after.checkpoint.float_arrays()
@@ -336,7 +336,7 @@ def test_a_bilm_is_fine_tuned_on_whole_sentences_where_a_task_learns_from_phrase
     short = {"training__epochs": 1, "training__batch_size": 100}
     tuned, opened, *_ = train_small("sentiment", tmp_path / "run", trees, elmo__training="fine-tuned", **short)
     assert str(tuned).startswith("fine-tuned tiny-random on 200 sentences of the task: perplexity ")
-    assert isinstance(opened, Configured)
+    assert isinstance(opened, TaskConfigured)
     assert opened.train > 200
 
 
@@ -351,13 +351,13 @@ def test_a_run_with_a_fine_tuned_bilm_goes_on_without_tuning_it_again(data, tmp_
     assert isinstance(event, Stopped)
     again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
     assert not [event for event in again if str(event).startswith("fine-tuned")]
-    assert isinstance(again[-1], Finished)
+    assert isinstance(again[-1], TaskFinished)
     # The biLM is on disk once, inside of the model, where the run finds it if its model is to be written again.
     assert not (tmp_path / "run" / "fine-tuning").exists()
     whole = digests(tmp_path / "run")
     again = list(train("ner", tmp_path / "run", train=longer, dev=longer, resume=True, device="cpu"))
     assert not [event for event in again if str(event).startswith("fine-tun")]
-    assert isinstance(again[-1], Finished)
+    assert isinstance(again[-1], TaskFinished)
     assert digests(tmp_path / "run") == whole
 
 
@@ -370,7 +370,7 @@ def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_
     def new_run(name):
         return train("ner", tmp_path / name, train=longer, dev=longer, recipe=recipe, device="cpu")
 
-    assert isinstance(list(new_run("whole"))[-1], Finished)
+    assert isinstance(list(new_run("whole"))[-1], TaskFinished)
     monkeypatch.setattr("elmore.tasks.inputs.bilm.SECONDS_BETWEEN_OUTPUTS", 0.0)
     events = new_run("stopped")
     told = []
@@ -381,7 +381,7 @@ def test_a_run_that_is_stopped_while_its_bilm_is_tuned_goes_on_as_if_it_had_not_
     assert all(line.startswith("fine-tuning tiny-random") for line in told[:-1])
     assert not (tmp_path / "stopped" / "model").exists()
     again = list(train("ner", tmp_path / "stopped", train=longer, dev=longer, resume=True, device="cpu"))
-    assert isinstance(again[-1], Finished)
+    assert isinstance(again[-1], TaskFinished)
     assert digests(tmp_path / "stopped") == digests(tmp_path / "whole")
 
 
@@ -394,7 +394,7 @@ def test_a_run_that_is_stopped_while_elmo_reads_ahead_keeps_what_was_read(data, 
     assert isinstance(list(events)[-1], Stopped)
     parts = set((tmp_path / "cache").glob("*/*/vectors.npy"))
     assert len(parts) == 1
-    assert isinstance(list(train("ner", tmp_path / "run", resume=True, **given))[-1], Finished)
+    assert isinstance(list(train("ner", tmp_path / "run", resume=True, **given))[-1], TaskFinished)
     assert len(set((tmp_path / "cache").glob("*/*/vectors.npy"))) > 2
     assert all(part.exists() for part in parts)
 
@@ -449,7 +449,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
         list(train("ner", runs["ner"], train=other, dev=data["ner"], resume=True))
     for other_recipe in ({"training.seed": 9}, {"base": "ner", "training.seed": 9}):
         with pytest.raises(
-            InputError, match=r"keeps its recipe, in which [a-z.]+ is .*; leave it out, or start a new run"
+            InputError, match=r"[a-z.]+ is .*, but the recipe of the resumed run has .*; remove the option"
         ):
             list(train("ner", runs["ner"], train=data["ner"], dev=data["ner"], recipe=other_recipe, resume=True))
     with pytest.raises(InputError, match="no run to resume"):
@@ -480,18 +480,18 @@ def test_what_is_left_out_is_told_in_training_and_in_scoring(tmp_path):
     trees = tmp_path / "trees.txt"
     trees.write_text("(3 (2 It) (4 works))\n(1 (2 It) (0 fails))\n(2 (2 It) (2 is))\n")
     opened, *_ = train_small("sentiment", tmp_path / "run", trees, task__binary=True, training__epochs=1)
-    assert isinstance(opened, Configured)
+    assert isinstance(opened, TaskConfigured)
     assert opened.notices == ("train: 5 neutral phrases left out", "dev: 1 neutral phrase left out")
     assert load(tmp_path / "run", device="cpu").evaluate(trees).notices == ("1 neutral phrase left out",)
 
 
 def test_a_larger_share_of_the_examples_holds_a_smaller_one():
     examples = list(range(100))
-    small, large = drawn(examples, 0.1, seed=3), drawn(examples, 0.3, seed=3)
+    small, large = sampled(examples, 0.1, seed=3), sampled(examples, 0.3, seed=3)
     assert (len(small), len(large)) == (10, 30)
     assert set(small) < set(large)
-    assert drawn(examples, 0.1, seed=4) != small
-    assert drawn(examples, 0.001, seed=3) == drawn(examples, 0.01, seed=3)
+    assert sampled(examples, 0.1, seed=4) != small
+    assert sampled(examples, 0.001, seed=3) == sampled(examples, 0.01, seed=3)
 
 
 def test_progress_is_told_with_time_left(data, tmp_path):
@@ -530,7 +530,7 @@ def test_run_resumes_with_same_files_under_other_paths(tmp_path, monkeypatch):
         if isinstance(event, Evaluated):
             events.stop()
     again = list(train("ner", tmp_path / "run", train=data, dev=data, resume=True, device="cpu"))
-    assert isinstance(again[-1], Finished)
+    assert isinstance(again[-1], TaskFinished)
 
 
 def test_model_of_a_sample_has_labels_of_the_sample_only(data, tmp_path):

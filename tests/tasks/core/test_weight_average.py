@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from elmore.tasks.core.events import Finished
+from elmore.tasks.core.events import TaskFinished
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.core.trainer import ExponentialMovingAverage
 from elmore.tasks.core.training_run import train
@@ -35,7 +35,7 @@ def test_the_weights_are_back_afterwards_to_the_bit_even_if_something_fails():
     layer.weight.data += 1
 
     def fail() -> None:
-        with average.in_place():
+        with average.applied():
             assert torch.equal(layer.weight, own)
             raise KeyError
 
@@ -62,7 +62,7 @@ def weights(run: Path) -> str:
 def test_a_run_with_an_average_is_scored_by_it_and_goes_on_exactly(data, tmp_path):
     events = train_small("ner", tmp_path / "whole", data, training__average_decay=0.9, training__epochs=12)
     finished = events[-1]
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, TaskFinished)
     assert load(tmp_path / "whole", device="cpu").evaluate(data).value == finished.score.value == 100
     recipe = {**TRAINING, **WITH_ELMO, **SMALL["ner"], "training.average_decay": 0.9, "training.epochs": 12}
     stopped = train("ner", tmp_path / "run", train=data, dev=data, recipe=recipe, device="cpu")

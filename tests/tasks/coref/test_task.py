@@ -261,7 +261,7 @@ def test_a_very_long_sentence_is_not_what_all_others_are_padded_to(model, monkey
     sentences = [["John", "saw", "Mary", "."], ["She"], ["It", "barks"] * 20, ["He", "barks", "."], ["John", "barks"]]
     document = CorefExample(sentences)
     together = maker.batch([document])
-    monkeypatch.setattr("elmore.tasks.core.batching.PLACES_TOGETHER", 20)
+    monkeypatch.setattr("elmore.tasks.core.batching.MAX_PADDED_TOKENS", 20)
     apart = maker.batch([document])
     assert [one.lengths for one in together.inputs] == [(4, 1, 40, 3, 2)]
     assert [one.lengths for one in apart.inputs] == [(4, 1), (40,), (3, 2)]

@@ -49,7 +49,7 @@ def test_evaluation_uses_present_and_averaged_weights() -> None:
         joint.train()(SENTENCES["moses"]).square().mean().backward()
         optimizer.step()
         average.update(step)
-        with average.in_place():
+        with average.applied():
             torch.testing.assert_close(evaluated(), expected())
             seen.append(evaluated())
         torch.testing.assert_close(evaluated(), expected())

@@ -38,7 +38,7 @@ def test_the_line_of_counts_that_word2vec_and_fasttext_write_is_passed_over(file
     words, vectors = read_word_vectors(file("2 3\n</s> 0 0 0 \nthe 1 2 3 \n"))
     assert words == ["</s>", "the"]
     np.testing.assert_array_equal(vectors[1], [1, 2, 3])
-    with pytest.raises(InputError, match=r"line 2: a word and 4 numbers are due here"):
+    with pytest.raises(InputError, match=r"line 2: requires a word and 4 numbers"):
         read_word_vectors(file("2 4\nthe 1 2 3\n"))
 
 
@@ -58,18 +58,18 @@ def test_a_word_may_hold_other_spaces(file, word):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("the 1 2\ncat 1\n", "line 2: a word and 2 numbers are due here, .* and here are 1 behind 'cat'"),
-        ("the 1 2\ncat\n", "line 2: a word and 2 numbers are due here, .* and here are 0 behind 'cat'"),
-        ("the 1 2\n\n", "line 2: a word and 2 numbers are due"),
-        ("the 1 2\n 3 4\n", "line 2: a word and 2 numbers are due"),
-        ("the\n", "line 1: a word and its numbers are due"),
-        ("the 1 2\ncat 1 2 3\n", "line 2: 2 numbers are due behind the word, .* and here are 3 behind 'cat'"),
-        ("the 1 2\ncat 1 two\n", "line 2: 'two' is no number"),
-        ("the 1  2\n", "line 1: '' is no number"),
+        ("the 1 2\ncat 1\n", "line 2: requires a word and 2 numbers, .* 'cat' is followed by 1"),
+        ("the 1 2\ncat\n", "line 2: requires a word and 2 numbers, .* 'cat' is followed by 0"),
+        ("the 1 2\n\n", "line 2: requires a word and 2 numbers"),
+        ("the 1 2\n 3 4\n", "line 2: requires a word and 2 numbers"),
+        ("the\n", "line 1: requires a word and its numbers"),
+        ("the 1 2\ncat 1 2 3\n", "line 2: requires 2 numbers after the word, .* 'cat' is followed by 3"),
+        ("the 1 2\ncat 1 two\n", "line 2: 'two' is not a number"),
+        ("the 1  2\n", "line 1: '' is not a number"),
         ("the 1 2\ncat nan 2\n", "line 2: not all numbers are finite"),
         ("the 1 2\ncat 1 1e39\n", "line 2: not all numbers are finite"),
-        ("", "holds no vectors"),
-        ("10 2\n", "holds no vectors"),
+        ("", "contains no vectors"),
+        ("10 2\n", "contains no vectors"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_line(file, content, told):

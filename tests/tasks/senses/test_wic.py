@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmore.errors import InputError
-from elmore.tasks.core.events import Finished, Fitted
+from elmore.tasks.core.events import Fitted, TaskFinished
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
 from elmore.tasks.senses.wic import best_threshold, token_use
@@ -124,7 +124,7 @@ def test_a_threshold_is_chosen_by_the_dev_set_alone(data, tmp_path, monkeypatch)
 def test_the_best_layer_of_the_dev_set_is_taken(data, tmp_path):
     [_, fitted, finished] = train_small("wic", tmp_path / "run", data)
     assert isinstance(fitted, Fitted)
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, TaskFinished)
     scores = {name: score.value for name, score in fitted.fit.scores.items()}
     assert list(scores) == ["layer 0", "layer 1", "layer 2"]
     # In the context-free layer all are the same vector, so all pairs are said to be alike.

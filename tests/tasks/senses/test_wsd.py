@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmore.errors import InputError, NotFound
-from elmore.tasks.core.events import Configured, Finished, Fitted, Fitting
+from elmore.tasks.core.events import Fitted, Fitting, TaskConfigured, TaskFinished
 from elmore.tasks.core.trained_model import TrainedModel, load
 from elmore.tasks.core.training_run import train
 from elmore.tasks.metrics.metric import Score
@@ -165,16 +165,16 @@ def test_the_layer_is_chosen_on_the_dev_set_and_all_scores_are_told(data, tmp_pa
     index = str(write_index(tmp_path))
     events = train_small("wsd", tmp_path / "all", data, task__sense_index=index)
     opened, fitted, finished = events
-    assert isinstance(opened, Configured)
+    assert isinstance(opened, TaskConfigured)
     assert isinstance(fitted, Fitted)
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, TaskFinished)
     assert "small: 1 sentence without a target left out" in str(opened)
-    assert "0 parameters to train" in str(opened)
+    assert "0 trained parameters" in str(opened)
     scores = {name: score.value for name, score in fitted.fit.scores.items()}
     assert list(scores) == ["layer 0", "layer 1", "layer 2"]
     # In the context-free layer both nouns are the same vector, and so all are WordNet's first: 3 of 5 are right.
     assert scores == {"layer 0": pytest.approx(60), "layer 1": 100, "layer 2": 100}
-    assert str(fitted) == "dev F1: layer 0 60.00; layer 1 100.00; layer 2 100.00; taken is layer 1"
+    assert str(fitted) == "dev F1: layer 0 60.00; layer 1 100.00; layer 2 100.00; chosen: layer 1"
     assert "epoch" not in str(finished)
     assert finished.mixes["input"].weights == (0, 1, 0)
     card = json.loads((tmp_path / "all/model/task.json").read_text())
@@ -184,7 +184,7 @@ def test_the_layer_is_chosen_on_the_dev_set_and_all_scores_are_told(data, tmp_pa
 def test_a_layer_that_is_given_is_taken(data, tmp_path):
     events = train_small("wsd", tmp_path / "run", data, elmo__layers=0, task__sense_index=str(write_index(tmp_path)))
     finished = events[-1]
-    assert isinstance(finished, Finished)
+    assert isinstance(finished, TaskFinished)
     assert finished.score.value == pytest.approx(60)
     assert load(tmp_path / "run", device="cpu").evaluate(data).value == pytest.approx(60)
 
@@ -281,7 +281,7 @@ def test_a_finished_run_that_goes_on_writes_the_same_model_again(data, runs, tmp
     before = {file.name: file.read_bytes() for file in model.iterdir()}
     events = list(train("wsd", runs["nearest"], train=data, dev=data, resume=True, device="cpu"))
     index.unlink()
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], TaskFinished)
     assert {file.name: file.read_bytes() for file in model.iterdir()} == before
 
 
@@ -309,11 +309,11 @@ def test_a_fit_that_is_stopped_can_be_begun_again(data, tmp_path, cache):
     recipe = {**SMALL, "task.sense_index": str(write_index(tmp_path))}
     given = {"train": data, "dev": data, "cache": cache and tmp_path / cache, "device": "cpu"}
     events = train("wsd", tmp_path / "run", recipe=recipe, **given)
-    assert isinstance(next(events), Configured)
+    assert isinstance(next(events), TaskConfigured)
     events.stop()
     assert isinstance(list(events)[-1], Stopped)
     assert not (tmp_path / "run/model").exists()
-    assert isinstance(list(train("wsd", tmp_path / "run", resume=True, **given))[-1], Finished)
+    assert isinstance(list(train("wsd", tmp_path / "run", resume=True, **given))[-1], TaskFinished)
 
 
 def instance(name: str, pos: str, *keys: str) -> WsdInstance:

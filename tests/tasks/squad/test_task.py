@@ -12,7 +12,7 @@ from elmore.errors import InputError, InputWarning
 from elmore.tasks.comparison.compare import compare
 from elmore.tasks.comparison.events import Reported
 from elmore.tasks.comparison.jobs import score_tests
-from elmore.tasks.core.events import Configured
+from elmore.tasks.core.events import TaskConfigured
 from elmore.tasks.core.trained_model import load
 from elmore.tasks.inputs.layer_cache import LayerReader
 from elmore.tasks.inputs.tokenizer import StyledTokenizer
@@ -169,7 +169,7 @@ def test_odd_answers_are_counted_and_explained(tmp_path):
 def test_what_was_left_out_is_told_before_a_training(tmp_path):
     file = written(tmp_path / "odd.json", asked("Ann met Bob.", a=("Ann", 0), b=("Bob", 3)))
     opened = train_small("squad", tmp_path / "run", file, training__epochs=1)[0]
-    assert isinstance(opened, Configured)
+    assert isinstance(opened, TaskConfigured)
     assert (opened.train, opened.dev) == (1, 2)
     assert "train: 1 answer is not at answer_start: not used for training" in opened.notices
 

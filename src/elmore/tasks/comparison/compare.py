@@ -29,11 +29,11 @@ from elmore.tasks.comparison.plots import write_report
 from elmore.tasks.comparison.processes import JobEnded, JobFailed, JobWarned, run_jobs
 from elmore.tasks.comparison.store import ComparisonFolder, EnsembleResult, RunResult
 from elmore.tasks.core.config import TaskRecipe
-from elmore.tasks.core.events import Message
 from elmore.tasks.core.model_folder import is_task_model
 from elmore.tasks.core.registry import TASKS, find_task
 from elmore.tasks.core.task import Task
 from elmore.tasks.core.training_run import Paths, digest_of_files, resolve_recipe
+from elmore.training.events import Message
 from elmore.training.run import Run
 
 Files = Sequence[str | Path]

@@ -8,8 +8,7 @@ from elmore.display import pluralize
 from elmore.tasks.comparison.plan import ComparisonRun
 from elmore.tasks.comparison.store import EnsembleResult, RunResult
 from elmore.tasks.comparison.table import Comparison
-from elmore.tasks.core.events import Message
-from elmore.training.events import Progressed, duration
+from elmore.training.events import Message, Progressed, duration
 
 
 class Planned(NamedTuple):

@@ -29,7 +29,7 @@ from elmore.tasks.comparison.store import EnsembleResult, RunResult, TestScore
 from elmore.tasks.core.assembly import find_token_style
 from elmore.tasks.core.batching import predict_together
 from elmore.tasks.core.config import ElmoOptions, TaskOptions, TaskRecipe, WordOptions, changed_fields
-from elmore.tasks.core.events import Finished, Message
+from elmore.tasks.core.events import TaskFinished
 from elmore.tasks.core.registry import find_task
 from elmore.tasks.core.task import FittedModel, Labels, Task, token_sequences
 from elmore.tasks.core.trained_model import TrainedModel, load
@@ -38,7 +38,7 @@ from elmore.tasks.inputs.embedder import BilmShape, TokenEmbedder
 from elmore.tasks.inputs.layer_cache import LayerCache, LayerReader
 from elmore.tasks.inputs.vocabulary import TokenVocabulary
 from elmore.training.checkpoints import TrainingCheckpoints
-from elmore.training.events import Evaluated, Progressed, Stopped
+from elmore.training.events import Evaluated, Message, Progressed, Stopped
 from elmore.training.log import read_log
 from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder
@@ -227,7 +227,7 @@ class RunningRun:
                 yield Message(f"{run}: {event}")
             elif isinstance(event, Stopped):
                 return
-            elif isinstance(event, Finished):
+            elif isinstance(event, TaskFinished):
                 yield self._result(event)
 
     def _check_recipe(self) -> None:
@@ -240,7 +240,7 @@ class RunningRun:
     def _dev_scores(self) -> tuple[float, ...]:
         return tuple(entry["heldout"] for entry in read_log(self._folder.log) if "heldout" in entry)
 
-    def _result(self, finished: Finished) -> RunResult:
+    def _result(self, finished: TaskFinished) -> RunResult:
         job, scores = self._job, self._dev_scores()
         model = load(job.folder, task=self._task, device=job.device)
         tests = score_tests(model, job.tests, counts=job.counts, cache=self._cache)

@@ -1,6 +1,6 @@
-"""A task's model put together: vocabulary, word vectors, mixes of a biLM's layers, and the task's own part on top.
+"""Build a task model: vocabulary, word vectors, mixes of a biLM's layers, and the network of the task.
 
-New ones are made from a recipe and training examples; stored ones from what their folder holds.
+A new model is built from a recipe and training examples, a stored model from the contents of its folder.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, kw_only=True)
 class AssembledModel(Generic[E, P]):
-    """A model and all that it needs to read examples."""
+    """A model, and the parts that turn examples into its inputs."""
 
     task: Task[E, P]
     recipe: TaskRecipe
@@ -43,11 +43,11 @@ class AssembledModel(Generic[E, P]):
     maker: Collator[E]
     labels: Labels
     token_style: TokenStyle
-    required: BilmReference | None  # the biLM it belongs to
+    required: BilmReference | None  # the biLM that the model was trained with
 
 
 def find_token_style(task: Task[E, P], recipe: TaskRecipe, examples: Sequence[E]) -> TokenStyle:
-    """The style of the data's tokens, as the recipe says, or as they look."""
+    """The token style of the data: the style in the recipe, or for "auto" the style that the tokens have."""
     if recipe.task.token_style != "auto":
         return recipe.task.token_style
     return detect_token_style(token_sequences(task, examples))
@@ -55,14 +55,14 @@ def find_token_style(task: Task[E, P], recipe: TaskRecipe, examples: Sequence[E]
 
 @dataclass(frozen=True, kw_only=True)
 class InputResources:
-    """What the tokens of a model are made into vectors by."""
+    """The vocabulary, word vectors and biLM that turn tokens into vectors."""
 
     vocabulary: TokenVocabulary
-    vectors: NDArray[np.float32] | None  # of the words that came with one
+    vectors: NDArray[np.float32] | None  # (words, size) of the words in the file of word vectors
     token_style: TokenStyle
     required: BilmReference | None = None
     bilm: Model | None = None
-    compute: ComputeName = DEFAULT_COMPUTE  # what a frozen biLM computes in
+    compute: ComputeName = DEFAULT_COMPUTE  # the number type of a frozen biLM
 
 
 def new_model(
@@ -76,7 +76,7 @@ def new_model(
     cache: Path,
     device: torch.device,
 ) -> AssembledModel[E, P]:
-    """A model with first values, which follow from the recipe's seed."""
+    """A new model. Its initial weights depend on the seed of the recipe."""
     vocabulary, vectors = build_vocabulary(token_sequences(task, examples), recipe.words)
     required = None if bilm is None else bilm_reference(bilm, recipe.elmo.model)
     sources = InputResources(
@@ -95,12 +95,12 @@ def assemble(
     cache: Path | None,
     device: torch.device,
 ) -> AssembledModel[E, P]:
-    """Put a model together; the layers of a frozen biLM are kept in `cache`, if there is one."""
+    """Build a model from its parts. The layers of a frozen biLM are stored in the folder `cache`, unless it is None."""
     joint, layers = None, None
     style, required = sources.token_style, sources.required
     if sources.bilm is not None and recipe.elmo.training == "joint":
         if sources.compute != DEFAULT_COMPUTE:
-            raise InputError(f"compute is {sources.compute!r}; a biLM that was trained with its task is float32 only")
+            raise InputError(f"compute is {sources.compute!r}; a biLM from joint training supports only float32")
         joint = JointElmo(sources.bilm, token_style=style, unfreeze_every=recipe.elmo.unfreeze_every)
     elif sources.bilm is not None:
         reader = LayerReader(Embedder(sources.bilm, device=device, compute=sources.compute), token_style=style)
@@ -115,7 +115,9 @@ def assemble(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise OutOfMemory(f"the model that the recipe asks for does not fit into the memory of {device}") from None
+        raise OutOfMemory(
+            f"the model of this recipe does not fit into the memory of {device}; set smaller sizes in the recipe"
+        ) from None
     return AssembledModel(
         task=task,
         recipe=recipe,

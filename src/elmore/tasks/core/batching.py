@@ -1,4 +1,4 @@
-"""Examples become batches on a device, and batches predictions: what training, scoring and predicting share."""
+"""Collate examples into batches on a device, and predict with them. Training, evaluation and prediction use this."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,26 +23,26 @@ from elmore.tasks.inputs.vocabulary import TokenVocabulary
 E = TypeVar("E")
 P = TypeVar("P")
 
-PREDICTION_BATCH_TOKENS = 4096  # when predicting
-PLACES_TOGETHER = 2**14  # for tokens and padding, that the sentences of a document are laid out in
+PREDICTION_BATCH_TOKENS = 4096
+MAX_PADDED_TOKENS = 2**14  # in one padded group of the sentences of a document
 
 
 @dataclass(frozen=True)
 class Collator(Generic[E]):
-    """Numbers tokens, and brings the layers of a frozen biLM along."""
+    """Collates examples: numbers of words and characters, and the layers of a frozen biLM."""
 
     task: Task[E, Any]
     vocabulary: TokenVocabulary
     device: torch.device
     layers: LayerSource | None = None  # of a frozen biLM
-    joint: JointElmo | None = None  # a biLM that is trained with the task, and part of the model
+    joint: JointElmo | None = None  # a biLM that is trained with the task; a part of the model
 
     def batch(self, examples: Sequence[E]) -> Batch[E]:
-        """These examples, on the device."""
+        """The batch of these examples, on the device."""
         columns: Iterable[Sequence[Sequence[str]]]
         if self.task.reads_documents:
             (document,) = examples
-            columns = _laid_out_together(self.task.sentences(document))
+            columns = _padding_groups(self.task.sentences(document))
         else:
             columns = zip(*(self.task.sentences(example) for example in examples), strict=True)
         if self.task.reads_as_one:
@@ -54,17 +54,17 @@ class Collator(Generic[E]):
             inputs.append(TokenInputs.of(sentences, self.vocabulary, layers, pinned=pinned).to(self.device))
         return Batch(examples, tuple(inputs))
 
-    def is_to_read(self, examples: Sequence[E]) -> bool:
-        """Whether a frozen biLM has to read any of these, or their layers are all in a cache."""
+    def requires_encoding(self, examples: Sequence[E]) -> bool:
+        """Whether a frozen biLM has to encode any of these examples, because their layers are not all cached."""
         sentences = token_sequences(self.task, examples)
-        return self.layers is not None and not (isinstance(self.layers, LayerCache) and self.layers.holds(sentences))
+        return self.layers is not None and not (isinstance(self.layers, LayerCache) and self.layers.contains(sentences))
 
     def fill_cache(self, examples: Sequence[E], stop_requested: Callable[[], bool] = lambda: False) -> bool:
-        """Have the layers of all these in the cache, if there is one; False if it was stopped: what it read is kept."""
+        """Add the layers of these examples to the cache, if any. Returns False if stopped; finished parts are saved."""
         if not isinstance(self.layers, LayerCache):
             return True
         sentences = token_sequences(self.task, examples)
-        with progress_bar("reading with ELMo", total=len(sentences)) as progress:
+        with progress_bar("encoding with ELMo", total=len(sentences)) as progress:
             for part in self.layers.add_in_parts(sentences):
                 progress.advance(*part)
                 if stop_requested():
@@ -74,18 +74,18 @@ class Collator(Generic[E]):
     def predict(
         self, model: TaskModule[E, P], examples: Sequence[E], *, precision: Literal["float32", "bfloat16"] = "float32"
     ) -> list[P]:
-        """The model's predictions, in the order of the examples, whatever is batched with what."""
+        """The model's predictions, in the order of the examples."""
         return predict_together([(self, model)], examples, precision=precision)
 
     def groups(self, examples: Sequence[E]) -> Iterator[list[int]]:
-        """The numbers of examples of like length, which make a batch with little padding; documents one by one."""
+        """Batches of example indexes. A batch has examples of similar length, or a single document."""
         if self.task.reads_documents:
-            return ([number] for number in range(len(examples)))
+            return ([index] for index in range(len(examples)))
         lengths = (max((len(tokens) for tokens in self.task.sentences(example)), default=0) + 1 for example in examples)
         return iter(bucket_by_length(lengths, tokens=PREDICTION_BATCH_TOKENS))
 
     def autocast(self, precision: Literal["float32", "bfloat16"]) -> AbstractContextManager[object]:
-        """Mixed precision, which a GPU gains by."""
+        """A context for mixed precision, on a GPU only."""
         if precision == "float32" or self.device.type != "cuda":
             return nullcontext()
         return torch.autocast("cuda", torch.bfloat16)
@@ -97,33 +97,34 @@ def predict_together(
     *,
     precision: Literal["float32", "bfloat16"] = "float32",
 ) -> list[P]:
-    """What one or several models of a task say of examples, in their order; each makes its own batches of them."""
+    """The predictions of one model or of an ensemble, in the order of the examples. Each member makes its batches."""
     first, models = members[0][0], [model.eval() for _, model in members]
     allow_forked_process(first.device)
-    # Models with one biLM read with it together.
+    # Members with the same biLM share its layers.
     sources = {id(maker.layers): maker.layers for maker, _ in members if maker.layers is not None}
     recent = {number: RecentLayers(source, tokens=PREDICTION_BATCH_TOKENS) for number, source in sources.items()}
     makers = [replace(maker, layers=recent.get(id(maker.layers))) for maker, _ in members]
     predictions: list[P | None] = [None] * len(examples)
     with torch.inference_mode(), first.autocast(precision):
-        for numbers in first.groups(examples):
-            some = [examples[number] for number in numbers]
-            found = models[0].predict_together(models, [maker.batch(some) for maker in makers])
-            for number, prediction in zip(numbers, found, strict=True):
-                predictions[number] = prediction
-    return predictions  # type: ignore[return-value]  # each has its own by now
+        for indexes in first.groups(examples):
+            group = [examples[index] for index in indexes]
+            results = models[0].predict_together(models, [maker.batch(group) for maker in makers])
+            for index, prediction in zip(indexes, results, strict=True):
+                predictions[index] = prediction
+    return predictions  # type: ignore[return-value]  # the groups contain all examples
 
 
-def _laid_out_together(sentences: Sequence[Sequence[str]]) -> list[list[Sequence[str]]]:
-    """The sentences of a document, in their order: all together, unless one is so much longer than the others.
+def _padding_groups(sentences: Sequence[Sequence[str]]) -> list[list[Sequence[str]]]:
+    """The sentences of a document in their order, in groups of at most `MAX_PADDED_TOKENS` tokens with padding.
 
-    They are padded to its length: one of thousands of tokens among hundreds would fill as much memory as hundreds.
+    Sentences of a group are padded to the longest. Usually all sentences are one group; one very long sentence among
+    hundreds of short ones would use too much memory.
     """
     groups: list[list[Sequence[str]]] = [[]]
     longest = 0
     for sentence in sentences:
         longest = max(longest, len(sentence))
-        if groups[-1] and (len(groups[-1]) + 1) * longest > PLACES_TOGETHER:
+        if groups[-1] and (len(groups[-1]) + 1) * longest > MAX_PADDED_TOKENS:
             groups.append([])
             longest = len(sentence)
         groups[-1].append(sentence)
@@ -131,21 +132,20 @@ def _laid_out_together(sentences: Sequence[Sequence[str]]) -> list[list[Sequence
 
 
 def _layers_once(source: LayerSource, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.floating]]:
-    """The layers of each sentence; one that comes again, as a paragraph with several questions, is read once."""
-    numbers: dict[tuple[str, ...], int] = {}
-    places = [numbers.setdefault(tuple(sentence), len(numbers)) for sentence in sentences]
-    found = source.layers(list(numbers))
-    return [found[place] for place in places]
+    """The layers of each sentence. Equal sentences, such as a paragraph with several questions, are encoded once."""
+    distinct = list({tuple(sentence): None for sentence in sentences})
+    layers = dict(zip(distinct, source.layers(distinct), strict=True))
+    return [layers[tuple(sentence)] for sentence in sentences]
 
 
-BATCHES_SORTED_TOGETHER = 20  # so many batches' worth of examples are sorted by length, which saves padding
+BATCHES_SORTED_TOGETHER = 20  # the examples of this many batches are sorted by length, for less padding
 
 
 class BucketBatchSampler:
-    """The batches of every epoch, as numbers of examples.
+    """The batches of each epoch, as indexes of examples.
 
     >>> batches = BucketBatchSampler([3, 1, 2, 5, 4], batch_size=2, seed=1)
-    >>> sorted(number for batch in batches.epoch(0) for number in batch)
+    >>> sorted(index for batch in batches.epoch(0) for index in batch)
     [0, 1, 2, 3, 4]
     """
 
@@ -156,17 +156,17 @@ class BucketBatchSampler:
         self.epoch = lru_cache(maxsize=2)(self._epoch)
 
     def batch(self, number: int) -> list[int]:
-        """Batch `number` of the whole training, from 0."""
-        epoch, place = divmod(number, self.per_epoch)
-        return self.epoch(epoch)[place]
+        """Batch `number` of the training run, from 0."""
+        epoch, index = divmod(number, self.per_epoch)
+        return self.epoch(epoch)[index]
 
     def _epoch(self, number: int) -> list[list[int]]:
-        draw = np.random.default_rng([self._seed, number])
-        shuffled = draw.permutation(len(self._lengths))
+        generator = np.random.default_rng([self._seed, number])
+        shuffled = generator.permutation(len(self._lengths))
         batches = []
         for start in range(0, len(shuffled), self._size * BATCHES_SORTED_TOGETHER):
             group = shuffled[start : start + self._size * BATCHES_SORTED_TOGETHER]
-            alike = group[np.argsort(self._lengths[group], kind="stable")]
-            batches += [alike[first : first + self._size].tolist() for first in range(0, len(alike), self._size)]
-        # The last batch of the last group may be smaller; it comes at any time, as all do.
-        return [batches[place] for place in draw.permutation(len(batches))]
+            ordered = group[np.argsort(self._lengths[group], kind="stable")]
+            batches += [ordered[first : first + self._size].tolist() for first in range(0, len(ordered), self._size)]
+        # The last batch of the last group may be smaller. All batches are shuffled.
+        return [batches[index] for index in generator.permutation(len(batches))]

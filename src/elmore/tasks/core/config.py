@@ -1,11 +1,11 @@
-"""What a task's training does: the sections that every task's recipe shares.
+"""The recipe of a task: options of the model and of its training.
 
-A task's own recipe adds `[task]` to them (see `ner` for one), and a file of its name in `recipes/tasks/` fills it in:
+    [task]          options of the task's model; each task has a subclass of `TaskOptions`
+    [words]         word vectors and a character CNN: the inputs besides ELMo
+    [elmo]          where the biLM's layers enter the model, and how they are mixed
+    [training]      optimizer, epochs, seed
 
-    [task]          the model, as the task has it
-    [words]         vectors of word types, and characters: what the model has without ELMo
-    [elmo]          where the biLM's layers enter, and how they are mixed
-    [training]      everything about the training itself
+The default recipe of a task is the file with its name in `recipes/tasks/`.
 """
 
 from dataclasses import asdict, dataclass
@@ -21,9 +21,9 @@ ElmoPlace = Literal["none", "input", "output", "both"]
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """[task]: what the options of all tasks begin with."""
+    """[task]: the options that all tasks have."""
 
-    token_style: Literal["auto", "moses", "penn", "nltk", "plain", "ud"] = "auto"  # of the data; "auto" finds out
+    token_style: Literal["auto", "moses", "penn", "nltk", "plain", "ud"] = "auto"  # of the data; "auto": detected
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -31,18 +31,18 @@ class TaskOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WordOptions:
-    """[words]: what is known of a word whatever its neighbours are."""
+    """[words]: word vectors and characters, which do not depend on the context."""
 
-    # A file of GloVe's format, plain or packed; "random" vectors; or "none".
+    # A file in GloVe's format, plain or compressed; "random" vectors; or "none".
     vectors: str = "random"
-    dim: int = checked_field(50, at_least=1)  # of random vectors; a file has its own
-    trained: bool = True  # vectors from a file too; words that a file lacks always are
-    lowercase: bool = True  # as the words of most files of vectors are
-    min_count: int = checked_field(2, at_least=1)  # words that are rarer, and have no vector, are unknown
-    character_filters: int = checked_field(0, at_least=0)  # of a character CNN of the model's own; 0: none
+    dim: int = checked_field(50, at_least=1)  # of random vectors; vectors from a file have the dimension of the file
+    trained: bool = True  # whether vectors from a file are trained; the vectors of other words always are
+    lowercase: bool = True  # most files of word vectors are lowercase
+    min_count: int = checked_field(2, at_least=1)  # rarer words without a vector in the file are unknown
+    character_filters: int = checked_field(0, at_least=0)  # of the model's character CNN; 0: no CNN
     character_dim: int = checked_field(16, at_least=1)
     character_width: int = checked_field(3, at_least=1)
-    character_dropout: float = checked_field(0.0, at_least=0, at_most=0.95)  # on the characters' vectors
+    character_dropout: float = checked_field(0.0, at_least=0, at_most=0.95)  # on the character vectors
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -50,26 +50,26 @@ class WordOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoOptions:
-    """[elmo]: where the layers of a biLM enter a model, and how they are mixed."""
+    """[elmo]: where the layers of a biLM enter the model, and how they are mixed."""
 
-    where: ElmoPlace = "input"  # beside the words, at the output of the model's first RNN, or both
+    where: ElmoPlace = "input"  # with the word vectors, at the output of the model's first RNN, or both
     model: str = DEFAULT_MODEL  # a name or a path
-    layers: int | str = (
-        "all"  # a learned mix of all; "average"; "last", as TagLM has it; or the number of one, 0 context-free
-    )
-    penalty: float = checked_field(0.001, at_least=0)  # on the weights of the mix: the paper's lambda
-    gamma: float = checked_field(
-        1.0, above=0
-    )  # the scale of the mix at first: normalised layers are large beside words
-    train_gamma: bool = True  # else it stays so
-    normalize: bool = False  # every layer of every token to mean 0 and variance 1
+    # "all": a trained mix of all layers; "average"; "last", as in TagLM; or the number of a layer, 0: context-free.
+    layers: int | str = "all"
+    penalty: float = checked_field(0.001, at_least=0)  # on the mix weights: lambda of the paper
+    # The initial scale of the mix. Normalized layers have larger values than word vectors.
+    gamma: float = checked_field(1.0, above=0)
+    train_gamma: bool = True
+    normalize: bool = False  # each layer of each token to mean 0 and variance 1
     dropout: float = checked_field(0.5, at_least=0, at_most=0.95)
-    # frozen; first fine-tuned on the task's text as a language model, then frozen; or trained with the task.
+    # Frozen; fine-tuned as a language model on the task's text, then frozen; or trained with the task.
     training: Literal["frozen", "fine-tuned", "joint"] = "frozen"
     fine_tuning_epochs: float = checked_field(1.0, above=0)
     learning_rate: float = checked_field(1e-4, above=0)  # of the biLM in joint training
-    inside: bool = False  # put the biLM into the model's folder; without it the folder says which one it needs
-    unfreeze_every: float = checked_field(1.0, at_least=0)  # epochs from one layer to the next below; 0: all at once
+    inside: bool = False  # store the biLM in the model's folder; if False, the folder stores a reference
+    unfreeze_every: float = checked_field(
+        1.0, at_least=0
+    )  # epochs until the next lower layer is unfrozen; 0: all layers at the start
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -86,21 +86,21 @@ class TrainingOptions:
     """[training]: how a task's model is trained."""
 
     epochs: int = checked_field(75, at_least=1)  # at most
-    # An epoch has at least so many steps, and reads a small set several times: it is scored once an epoch.
+    # The minimum number of steps per epoch. An epoch repeats a small training set; the dev set is scored once.
     min_epoch_steps: int = checked_field(1, at_least=1)
-    patience: int = checked_field(10, at_least=0)  # epochs without a better score before it ends; 0: never before all
+    patience: int = checked_field(10, at_least=0)  # epochs without a better score before training stops; 0: no limit
     batch_size: int = checked_field(32, at_least=1)  # examples
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
     learning_rate: float = checked_field(1e-3, above=0)
     weight_decay: float = checked_field(0.0, at_least=0, at_most=1)
-    clip: float = checked_field(5.0, above=0)  # the largest norm of all gradients together
-    # Where the score has not risen for some epochs, the rate is multiplied; 1 keeps it.
+    clip: float = checked_field(5.0, above=0)  # the maximum norm of all gradients
+    # The factor of the learning rate after `plateau_patience` epochs without a better score; 1: no change.
     plateau_factor: float = checked_field(1.0, above=0, at_most=1)
     plateau_patience: int = checked_field(2, at_least=1)
-    # Scored and kept is a moving average of the weights, as 0.999 of it and 0.001 of the new ones; 0: the weights.
+    # The decay of a moving average of the weights, which is scored and saved; 0: the weights are scored and saved.
     average_decay: float = checked_field(0.0, at_least=0, at_most=0.999999)
-    precision: Literal["float32", "bfloat16"] = "float32"  # of products on a GPU; all sums are float32
-    fraction: float = checked_field(1.0, above=0, at_most=1)  # of the training examples, drawn by the seed
+    precision: Literal["float32", "bfloat16"] = "float32"  # of products on a GPU; sums are float32
+    fraction: float = checked_field(1.0, above=0, at_most=1)  # of the training examples, sampled with the seed
     seed: int = checked_field(1, at_least=0, at_most=LARGEST_SEED)
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRecipe:
-    """What the recipes of all tasks have; each puts its own options in the place of `task`."""
+    """The sections of all recipes. The recipe of a task has the options of the task as `task`."""
 
     shipped_in: ClassVar[str] = "tasks"  # a folder of elmore/recipes
 
@@ -120,7 +120,7 @@ class TaskRecipe:
 
 
 def changed_fields(before: TaskRecipe, after: TaskRecipe) -> dict[str, Any]:
-    """The fields in which one recipe differs from another.
+    """The fields of `after` that differ from `before`.
 
     >>> from elmore.recipe import apply_overrides
     >>> changed_fields(TaskRecipe(), apply_overrides(TaskRecipe(), {"training.seed": 3}))

@@ -17,7 +17,7 @@ from elmore.errors import InputError
 from elmore.nn.devices import process_device
 from elmore.recipe import LARGEST_SEED
 from elmore.tasks.core.config import TaskRecipe
-from elmore.tasks.core.events import EnsembleFinished, Event, Message
+from elmore.tasks.core.events import EnsembleFinished, Event
 from elmore.tasks.core.model_folder import ensemble_members, is_task_model, write_ensemble
 from elmore.tasks.core.task import Task
 from elmore.tasks.core.trained_model import load
@@ -30,7 +30,7 @@ from elmore.tasks.core.training_run import (
     stored_recipe,
     training_events,
 )
-from elmore.training.events import Stopped
+from elmore.training.events import Message, Stopped
 from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder
 
@@ -66,28 +66,28 @@ def _locked_events(
 def _events(
     request: TrainingRequest, seeds: int | None, device: torch.device, stop_requested: Callable[[], bool]
 ) -> Iterator[Event]:
-    place = request.folder.path
-    members, recipe = _begun(request) if seeds is None else _planned(request, seeds)
-    cache = request.cache or place / CACHE
+    folder = request.folder.path
+    members, recipe = _stored_members(request) if seeds is None else _new_members(request, seeds)
+    cache = request.cache or folder / CACHE
     for number, member in enumerate(members):
         if is_task_model(member):
             yield Message(f"{member.name} is already trained")
             continue
         yield Message(f"{member.name}, {number + 1} of {len(members)}")
         run = RunFolder(member)
-        own = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
-        asked = replace(
+        member_recipe = replace(recipe, training=replace(recipe.training, seed=recipe.training.seed + number))
+        member_request = replace(
             request,
             folder=run,
-            recipe=None if run.exists else own,
+            recipe=None if run.exists else member_recipe,
             resume=run.exists,
             cache=cache,
             is_member=True,
         )
-        for event in training_events(asked, device, stop_requested):
-            # Written only now: unusable data leaves no files.
-            if run.exists and not ensemble_members(place):
-                write_ensemble(place, [one.name for one in members])
+        for event in training_events(member_request, device, stop_requested):
+            # Written after the first event, so that unusable data leaves no files.
+            if run.exists and not ensemble_members(folder):
+                write_ensemble(folder, [path.name for path in members])
             if run.exists:
                 _check_same_data(run, RunFolder(members[0]))
             yield event
@@ -95,16 +95,16 @@ def _events(
                 return
     if request.cache is None:
         shutil.rmtree(cache, ignore_errors=True)
-    yield EnsembleFinished(place, len(members), load(place, task=request.task, device=device).evaluate(request.dev))
+    yield EnsembleFinished(folder, len(members), load(folder, task=request.task, device=device).evaluate(request.dev))
 
 
-def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskRecipe]:
+def _new_members(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskRecipe]:
     """The members of a new ensemble, and the recipe of the first."""
-    place = request.folder.path
+    folder = request.folder.path
     if seeds < 2:
-        raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
-    if ensemble_members(place) or request.folder.exists:
-        raise InputError(f"{place}: already contains a run; resume it with --resume, or choose another folder")
+        raise InputError(f"seeds is {seeds}; an ensemble requires at least 2")
+    if ensemble_members(folder) or request.folder.exists:
+        raise InputError(f"{folder}: already contains a run; resume it with --resume, or choose another folder")
     request.folder.check_free(CACHE)
     recipe = resolve_recipe(request.task, request.recipe)
     first = recipe.training.seed
@@ -112,19 +112,20 @@ def _planned(request: TrainingRequest, seeds: int) -> tuple[list[Path], TaskReci
         raise InputError(
             f"{seeds} seeds from {first} on exceed {LARGEST_SEED}, the largest seed; set a smaller training.seed"
         )
-    members = [place / f"seed-{seed}" for seed in range(first, first + seeds)]
+    members = [folder / f"seed-{seed}" for seed in range(first, first + seeds)]
     for member in members:
-        # The other run may have other data or another recipe.
+        # That run may have other data or another recipe.
         if RunFolder(member).exists or is_task_model(member):
-            raise InputError(f"{member}: already contains a run of another training; choose another folder")
+            raise InputError(f"{member}: already contains another training run; choose another folder")
     return members, recipe
 
 
-def _begun(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
-    place = request.folder.path
-    members = ensemble_members(place)
+def _stored_members(request: TrainingRequest) -> tuple[list[Path], TaskRecipe]:
+    """The members of the ensemble in the folder, and the recipe of the first."""
+    folder = request.folder.path
+    members = ensemble_members(folder)
     if not members:
-        raise InputError(f"{place}: no ensemble to resume; start one without --resume")
+        raise InputError(f"{folder}: no ensemble to resume; start one without --resume")
     recipe = stored_recipe(request.task, RunFolder(members[0]))
     check_same_recipe(request, recipe)
     return members, recipe

@@ -1,4 +1,4 @@
-"""All tasks, by name. A further one is a file of its own and a line here."""
+"""All tasks, by name. A new task is a file or a package, and a line here."""
 
 from importlib import import_module
 from typing import Any

@@ -20,12 +20,12 @@ class TokensAndOffsets(Protocol):
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """A text and its tokens: the base of the results of several tasks."""
+    """A text and its tokens: the base class of results with tokens."""
 
     text: str
     tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...]  # of each token, the characters [start, end) of the text
-    sentences: tuple[int, ...]  # the number of tokens of each
+    offsets: tuple[tuple[int, int], ...]  # for each token, its characters [start, end) in the text
+    sentences: tuple[int, ...]  # the number of tokens in each
 
     def sentence_slices(self) -> Iterator[slice]:
         """The tokens of each sentence."""
@@ -42,7 +42,7 @@ def token_fields(sentences: Sequence[TokensAndOffsets]) -> dict[str, Any]:
 
 
 def tab_separated(*cells: str) -> str:
-    r"""Cells separated by tabs; tabs and line ends inside of a cell become spaces.
+    r"""Cells separated by tabs; tabs and line ends in a cell become spaces.
 
     >>> tab_separated("neutral", "One line.\nAnother.")
     'neutral\tOne line. Another.'

@@ -1,6 +1,6 @@
-"""What a task is: a reader, a model, a metric and a recipe, put together in one file for each task.
+"""The `Task` record: a reader, a model, a metric and a recipe. Each task defines one.
 
-E is the task's example, as its reader gives it; P what its model predicts for one.
+E is the type of the task's examples, P the type of the prediction for an example.
 """
 
 from abc import ABC, abstractmethod
@@ -27,17 +27,17 @@ Labels = Mapping[str, Any]  # plain JSON values
 
 
 class Dataset(NamedTuple, Generic[E]):
-    """The examples of some files, and what there is to say of them."""
+    """The examples of some files, and notices about them."""
 
     examples: list[E]
-    notices: tuple[str, ...] = ()  # what was left out, how often, and why
+    notices: tuple[str, ...] = ()  # numbers and reasons of skipped data
 
 
 class Batch(NamedTuple, Generic[E]):
-    """Examples that are read together, and their token sequences: one for a tagger, two for a paragraph and a question.
+    """Examples, and their token sequences as inputs: one input for a tagger, two for paragraphs and questions.
 
-    Of a document, which is read alone, all sentences are one, or some in a row where one is very long; so are both of a
-    pair that a model reads alike.
+    With `Task.reads_documents`, the sentences of the document are one input, or several if one is very long. With
+    `Task.reads_as_one`, the first and second sequences of all examples are one input.
     """
 
     examples: Sequence[E]
@@ -45,48 +45,48 @@ class Batch(NamedTuple, Generic[E]):
 
 
 class TaskModule(nn.Module, ABC, Generic[E, P]):
-    """What a task's model is once it has learnt, in whichever way."""
+    """The model of a task: predictions for batches."""
 
     @abstractmethod
     def predict(self, batch: Batch[E]) -> list[P]:
-        """What the model says of each example, without looking at its labels."""
+        """A prediction for each example. The labels are not used."""
 
     @classmethod
     @abstractmethod
     def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[E]]) -> list[P]:
-        """What several models say of the same examples together; each has them as a batch of its own making."""
+        """The predictions of an ensemble. Each member has its own batch of the same examples."""
 
 
 class TaskModel(TaskModule[E, P]):
-    """A model that is trained by gradients, epoch after epoch."""
+    """A model that is trained by gradient descent."""
 
     def predict(self, batch: Batch[E]) -> list[P]:
         return self.predict_together([self], [batch])
 
     @abstractmethod
     def loss(self, batch: Batch[E]) -> Tensor:
-        """() the loss of a batch, its mean over examples."""
+        """() the mean loss of the examples."""
 
 
 class Fit(NamedTuple):
-    """What came of fitting a model: the choices that were tried on the dev set, and the one that was taken."""
+    """The dev scores of all choices of a fitted model, and the best choice."""
 
     scores: Mapping[str, Score]
     chosen: str
 
 
-# Of a fitted model, where several are to decide together.
-NO_ENSEMBLE = "is read off the data, without chance, and decides alone; only methods that are trained have ensembles"
+# An error message begins with the model.
+NO_ENSEMBLE = "is not trained by gradient descent and does not depend on a seed, so it cannot be part of an ensemble"
 
 
 class FittedModel(TaskModule[E, P]):
-    """A model that needs no gradients: it reads the training examples once, and chooses by the dev set."""
+    """A model without gradient descent: one pass over the training examples, and a choice by the dev score."""
 
     @classmethod
     def predict_together(cls, members: Sequence[Self], batches: Sequence[Batch[E]]) -> list[P]:
-        # Several are refused where they are trained, and where they are loaded.
-        [alone], [batch] = members, batches
-        return alone.predict(batch)
+        # Ensembles of fitted models are rejected in training and in `load`.
+        [model], [batch] = members, batches
+        return model.predict(batch)
 
     @abstractmethod
     def fit(
@@ -95,9 +95,9 @@ class FittedModel(TaskModule[E, P]):
         dev: Iterable[Batch[E]],
         score: Callable[[Sequence[E], Sequence[P]], Score],
     ) -> Generator[None, None, Fit]:
-        """Learn all there is to learn; yield after each batch, so that whoever waits can be told, or can stop.
+        """Fit the model. Yields after each batch, for progress and for stopping.
 
-        A batch is read when it is asked for: what is not needed costs nothing. `score` is the task's.
+        Batches are computed on request: unused batches cost nothing. `score` is the task's.
         """
 
 
@@ -105,69 +105,69 @@ class ReadExamples(Protocol[E]):
     """A task's reader."""
 
     def __call__(self, paths: Sequence[str | Path], options: Any, *, to_train: bool) -> Dataset[E]:
-        """Examples from files, as the options of [task] say; some tasks train on more than they are scored by."""
+        """Examples from files; `options` is [task]. With `to_train`, some tasks return additional examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Generic[E, P]):
-    """All that the frame needs to know of a task."""
+    """The parts of a task."""
 
     name: str
     summary: str  # one line, for help
     recipe: type[TaskRecipe]
     read: "ReadExamples[E]"
-    # Files that are read beside these ones, such as keys; [task] is the second.
+    # Further files that `read` opens for these paths, such as keys; the second argument is [task].
     files_beside: Callable[[Sequence[str | Path], Any], Sequence[str | Path]] = lambda paths, options: ()  # noqa: ARG005
-    # The token sequences of an example, each to be read by the biLM as a sentence: as many for every example, or where
-    # an example is a document as many as it has.
+    # The token sequences of an example, each a sentence for the biLM: the same number for every example, or all
+    # sentences of a document.
     sentences: Callable[[E], Sequence[Tokens]]
-    # Whether an example is no part of another one, as phrases of a sentence are.
+    # False for an example that is a part of another one, such as a phrase of a sentence.
     is_whole: Callable[[E], bool] = lambda example: True  # noqa: ARG005
-    # What a model must know of the data it is trained on, such as all labels, as JSON values; [task] is the second.
+    # The facts of the training data that the model stores, such as all labels, as JSON values; the second is [task].
     labels: Callable[[Sequence[E], Any], Labels]
-    # Those of their values that `build` and `check` go by, as types that `fields` reads.
+    # The types of the values in `labels` that `build` and `check` use, as for `elmore.fields`.
     label_types: Mapping[str, Any] = field(default_factory=dict)
-    # Refuses examples with labels that the training data did not have.
+    # Raises InputError for examples that cannot be scored with the labels of the training data.
     check: Callable[[Sequence[E], Labels], None]
-    # What there is to say of labels that `check` lets pass all the same: a model can only miss them.
+    # Notices about labels that `check` accepts but that the training data does not have: they count as wrong.
     unseen: Callable[[Sequence[E], Labels], Sequence[str]] = lambda examples, known: ()  # noqa: ARG005
-    # A new model, from [task], the labels, and where tokens get their vectors.
+    # A new model, from [task], the labels and the embedder.
     build: Callable[[Any, Labels, TokenEmbedder], TaskModel[E, P] | FittedModel[E, P]]
     metric: Metric[E, P]
-    # Predictions for files of data, as the file that the task's official scorer takes; None where there is none.
+    # The predictions in the file format of the task's official scorer; None if there is no such format.
     official: Callable[[Sequence[E], Sequence[P]], str] | None = None
-    # An example is a document: it makes a batch by itself, its sentences one input, and `predict` reads whole files
-    # and gives each result the name of its own.
+    # An example is a document: a batch has one document, its sentences are one input, and `predict` reads whole files
+    # and sets `name` in each result.
     reads_documents: bool = False
-    # Fields of [task] that models which decide together have alike, beside task, labels and token style.
+    # Fields of [task] that must be equal in the members of an ensemble, as task, labels and token style.
     ensemble_fields: Sequence[str] = ()
-    # The token sequences of a batch are one input: the first ones of all examples, then the second ones, and so on.
+    # The token sequences of a batch are one input: the first sequences of all examples, then the second, and so on.
     reads_as_one: bool = False
-    # What of an example one step of training reads, drawn anew for each; [task] is the second. None: all of it.
+    # Samples the part of an example for a training step; the second argument is [task]. None: the whole example.
     draw_part: Callable[[E, Any, np.random.Generator], E] | None = None
-    # Examples without labels from one raw text, for `predict`.
+    # The unlabeled examples of one raw text, for `predict`.
     parse: Callable[[str, StyledTokenizer], list[E]]
-    # What the user gets: a record with text, places and labels, made of all examples of one text.
+    # The result of `predict` for one text: a record with the text, offsets and labels, from all its examples.
     result: Callable[[str, Sequence[E], Sequence[P], Labels], Any]
 
 
 def check_labels(task: Task[E, P], known: Labels) -> None:
-    """Refuse labels, read from a file, that the task could not have made."""
+    """Raise FormatError for labels from a file that the task cannot have written."""
     for name, kind in task.label_types.items():
         if name not in known:
-            raise FormatError(f"labels.{name} is missing; a model of {task.name} has it")
+            raise FormatError(f"labels.{name} is missing; a model of {task.name} requires it")
         check_value(f"labels.{name}", known[name], kind)
         if not known[name] and isinstance(known[name], Sequence):
-            raise FormatError(f"labels.{name} is empty; a model of {task.name} has learnt one label at least")
+            raise FormatError(f"labels.{name} is empty; a model of {task.name} requires at least one label")
 
 
 def token_sequences(task: Task[E, P], examples: Iterable[E]) -> list[Tokens]:
-    """All token sequences of some examples; one that several share, as questions do a paragraph, comes once."""
+    """All token sequences of some examples. A shared sequence, such as a paragraph with questions, is returned once."""
     sequences = (tokens for example in examples for tokens in task.sentences(example))
     return list({id(tokens): tokens for tokens in sequences}.values())
 
 
 def fine_tuning_sentences(task: Task[E, P], examples: Sequence[E]) -> list[Tokens]:
-    """What a language model learns from some examples: their sentences, and not once more the phrases of these."""
-    # Of a small share of the examples there may be phrases alone.
+    """The sentences of some examples, for language model fine-tuning, without phrases that are parts of sentences."""
+    # A small sample of the examples may contain only phrases.
     return token_sequences(task, [example for example in examples if task.is_whole(example)] or examples)

@@ -1,4 +1,4 @@
-"""A trained task model, or several of one task that decide together: predictions for raw text, scores for files."""
+"""Load a trained task model or an ensemble. Predict for raw text, evaluate files."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,23 +40,23 @@ from elmore.tasks.metrics.metric import Score
 
 E = TypeVar("E")
 P = TypeVar("P")
-TEXTS_AT_ONCE = 64
+TEXTS_PER_GROUP = 64
 
 
 class NamedText(NamedTuple):
-    """A text, and where it is from."""
+    """A text and its name."""
 
-    place: str  # for complaints; of a document its name
+    name: str  # file and line, for error messages; for a document its name in the result
     text: str
 
 
 @dataclass(frozen=True)
 class TrainedModel(Generic[E, P]):
-    """What `load` gives."""
+    """A trained model or an ensemble, as returned by `load`."""
 
     assembled: AssembledModel[E, P]
     card: TaskModelCard
-    others: tuple[AssembledModel[E, P], ...] = ()  # the further members of an ensemble
+    others: tuple[AssembledModel[E, P], ...] = ()  # the other members of an ensemble
 
     @property
     def task(self) -> Task[E, P]:
@@ -64,7 +64,7 @@ class TrainedModel(Generic[E, P]):
 
     @property
     def members(self) -> tuple[AssembledModel[E, P], ...]:
-        """Those that decide together, or the only one."""
+        """The members of an ensemble; a single model is its only member."""
         return self.assembled, *self.others
 
     def __repr__(self) -> str:
@@ -73,60 +73,60 @@ class TrainedModel(Generic[E, P]):
         return f"TrainedModel({self.card.task!r}{elmo}{members})"
 
     def predict(self, texts: Iterable[str]) -> list[Any]:
-        """One result for each text, with the text, its labels and where they stand."""
+        """One result for each text, with the text, labels and offsets."""
         return list(self.predict_iter(texts))
 
     def predict_iter(self, texts: Iterable[str]) -> Iterator[Any]:
-        """As `predict`, for a stream of any length."""
+        """As `predict`, for a stream of texts."""
         if isinstance(texts, str):
-            raise InputError("predict takes a list of texts; put the string into a list")
+            raise InputError("predict requires a list of texts, not a string; write predict([text])")
         return self.predict_named(NamedText(f"text {number}", text) for number, text in enumerate(texts, start=1))
 
     def predict_named(self, texts: Iterable[NamedText]) -> Iterator[Any]:
-        """As `predict_iter`; a text that cannot be read, or looks odd, is named by its place."""
+        """As `predict_iter`. Error messages and warnings contain the name of the text."""
         group: list[NamedText] = []
-        for placed in texts:
-            group.append(placed)
-            if len(group) == TEXTS_AT_ONCE:
+        for text in texts:
+            group.append(text)
+            if len(group) == TEXTS_PER_GROUP:
                 yield from self._predict_group(group)
                 group = []
         yield from self._predict_group(group)
 
     def _predict_group(self, texts: Sequence[NamedText]) -> Iterator[Any]:
         parsed: list[list[E]] = []
-        for place, text in texts:
-            tokenizer = StyledTokenizer(self.card.token_style, name=place)
-            with error_context(place):
+        for name, text in texts:
+            tokenizer = StyledTokenizer(self.card.token_style, name=name)
+            with error_context(name):
                 if not isinstance(text, str):
                     raise InputError(
-                        f"a text is to be a string, and this is a {type(text).__name__}; what has several parts, as a "
-                        "pair or a paragraph with questions, comes as a string of JSON"
+                        f"the text is a {type(text).__name__}, not a string; write texts with several parts, such as "
+                        "a pair or a paragraph with questions, as a JSON string"
                     )
                 parsed.append(self.task.parse(text, tokenizer))
-        found = iter(self.predict_examples([example for examples in parsed for example in examples]))
-        for (place, text), examples in zip(texts, parsed, strict=True):
-            result = self.task.result(text, examples, [next(found) for _ in examples], self.card.labels)
-            # Documents are long, and many may go into one file: there each says which it is.
-            yield replace(result, name=place) if self.task.reads_documents else result
+        predictions = iter(self.predict_examples([example for examples in parsed for example in examples]))
+        for (name, text), examples in zip(texts, parsed, strict=True):
+            result = self.task.result(text, examples, [next(predictions) for _ in examples], self.card.labels)
+            # One output file may contain the results of many documents, so each result has the document's name.
+            yield replace(result, name=name) if self.task.reads_documents else result
 
     def predict_examples(self, examples: Sequence[E]) -> list[P]:
-        """What the model says of examples as the task's reader gives them."""
-        return predict_together([(one.maker, one.model) for one in self.members], examples)
+        """The predictions for examples from the task's reader."""
+        return predict_together([(member.maker, member.model) for member in self.members], examples)
 
     def evaluate(self, paths: str | Path | Sequence[str | Path]) -> Score:
-        """The task's official score on labelled files, with what there is to say of them."""
+        """The task's official score on labeled files, with notices about the files."""
         data = self._read(paths)
         self.task.check(data.examples, self.card.labels)
         notices = (*data.notices, *self.task.unseen(data.examples, self.card.labels))
         return self.task.metric.score(data.examples, self.predict_examples(data.examples))._replace(notices=notices)
 
     def official_predictions(self, paths: str | Path | Sequence[str | Path]) -> str:
-        """What the model says of files of data, as the file that the task's official scorer takes.
+        """The predictions for data files, in the file format of the task's official scorer.
 
-        The files need no labels. What is left out of them is warned of (`InputWarning`).
+        The files need no labels. An `InputWarning` reports skipped data.
         """
         if self.task.official is None:
-            raise InputError(f"the task {self.task.name} has no official form of predictions; take --json")
+            raise InputError(f"the task {self.task.name} has no official format of predictions; use --json")
         data = self._read(paths)
         for notice in data.notices:
             warnings.warn(notice, InputWarning, stacklevel=2)
@@ -137,8 +137,8 @@ class TrainedModel(Generic[E, P]):
         try:
             data = self.task.read(files, self.assembled.recipe.task, to_train=False)
         except InputError as error:
-            # It may be another task's data, of which its own reader has odd things to say.
-            raise InputError(f"{error} (read as data of {self.task.name}, which this model is for)") from None
+            # The files may be data of another task, for which the reader's message is misleading.
+            raise InputError(f"{error} (the model requires data of the task {self.task.name})") from None
         if not data.examples:
             raise InputError("; ".join([f"{', '.join(map(str, files))}: no examples to score", *data.notices]))
         return data
@@ -154,30 +154,30 @@ def load(
 ) -> TrainedModel[Any, Any]:
     """Load a trained task model: the folder of a run or of a model, or the name of a model shipped with Elmore.
 
-    A folder wins over a name. Several folders, or the folder of a training of several seeds, are an ensemble: one model
-    whose members predict together. `task` is the `Task` object of a model whose task is not one of Elmore's, or its
-    `module:OBJECT`; loading a folder never imports code. `elmo` is the location of the biLM, if it has moved since
-    training. A biLM with another fingerprint is rejected. `compute` is the number type of a frozen biLM, as for an
-    `Embedder`.
+    A folder takes precedence over a name. Several folders, or the folder of `train_ensemble`, are loaded as an
+    ensemble: one model whose members predict together. `task` is the `Task` object of a model whose task is not one of
+    Elmore's, or its `module:OBJECT`; loading a folder never imports code. `elmo` is the location of the biLM, if it has
+    moved since training. A biLM with another fingerprint is rejected. `compute` is the number type of a frozen biLM, as
+    for an `Embedder`.
     """
     check_value("compute", compute, ComputeName)
     names = [path] if isinstance(path, str | Path) else list(path)
     folders = [member for name in names for member in member_folders(find_task_model(name))]
     if not folders:
-        raise InputError("no model was named; give the folder of one, or of several")
+        raise InputError("no model given; give the folders of one or more models")
     task = find_task(task) if isinstance(task, str) else task
     loader = _Loader(task, elmo, choose_device(device), compute)
     first, *others = [loader.load(folder) for folder in folders]
     if elmo is not None and not any(model.card.elmo for model in (first, *others)):
-        raise InputError(f"{folders[0]}: is without ELMo, and has no use for the biLM {elmo}; leave --elmo out")
+        raise InputError(f"{folders[0]}: the model has no ELMo and cannot use the biLM {elmo}; remove --elmo")
     for folder, other in zip(folders[1:], others, strict=True):
         with error_context(folder):
-            _check_goes_with(other, first, folders[0])
+            _check_same_ensemble(other, first, folders[0])
     return TrainedModel(first.assembled, first.card, tuple(other.assembled for other in others))
 
 
 class _Loader:
-    """Loads models, and what several of them need once: biLMs, and what reads with them."""
+    """Loads the members of an ensemble. Members share biLMs and layer readers."""
 
     def __init__(
         self, task: Task[Any, Any] | None, elmo: str | None, device: torch.device, compute: ComputeName
@@ -190,7 +190,7 @@ class _Loader:
         stored = read_task_model(path)
         card = stored.card
         with error_context(path):
-            described = task_from_card(card, self._task)
+            task, recipe = task_from_card(card, self._task)
             sources = InputResources(
                 vocabulary=stored.vocabulary,
                 vectors=_empty_vectors(stored),
@@ -199,9 +199,9 @@ class _Loader:
                 bilm=None if card.elmo is None else self._bilm(card.elmo, stored.elmo),
                 compute=self._compute,
             )
-            assembled = assemble(*described, card.labels, sources, cache=None, device=self._device)
-            _restore(assembled, stored)
-        assembled = self._sharing(assembled)
+            assembled = assemble(task, recipe, card.labels, sources, cache=None, device=self._device)
+            _load_weights(assembled, stored)
+        assembled = self._with_shared_reader(assembled)
         assembled.model.eval().requires_grad_(requires_grad=False)
         return TrainedModel(assembled, card)
 
@@ -211,8 +211,8 @@ class _Loader:
             self._bilms[required.fingerprint] = bilm
         return self._bilms[required.fingerprint]
 
-    def _sharing(self, assembled: AssembledModel[Any, Any]) -> AssembledModel[Any, Any]:
-        """The same model, which reads by what another one reads by already."""
+    def _with_shared_reader(self, assembled: AssembledModel[Any, Any]) -> AssembledModel[Any, Any]:
+        """The model with the layer reader of an earlier member, if both have the same biLM and token style."""
         layers, required = assembled.maker.layers, assembled.required
         if layers is None or required is None:
             return assembled
@@ -221,14 +221,14 @@ class _Loader:
 
 
 class TaskAndRecipe(NamedTuple):
-    """What a stored model is a model of."""
+    """The task and the recipe of a stored model."""
 
     task: Task[Any, Any]
     recipe: TaskRecipe
 
 
 def task_from_card(card: TaskModelCard, task: Task[Any, Any] | None = None) -> TaskAndRecipe:
-    """The task and the recipe of a stored model, checked. `task` is the caller's, for a task outside of Elmore."""
+    """The task and the recipe of a stored model, checked. `task` is given for a task outside of Elmore."""
     with error_context(CARD_FILE):
         if task is None:
             if card.task not in TASKS:
@@ -242,34 +242,34 @@ def task_from_card(card: TaskModelCard, task: Task[Any, Any] | None = None) -> T
         recipe = read_fields(task.recipe, card.recipe, where="recipe", error=FormatError)
         check_labels(task, card.labels)
         if recipe.elmo.is_used != (card.elmo is not None):
-            state = "missing" if card.elmo is None else "there"
-            raise FormatError(f"the biLM, elmo, is {state}, and recipe.elmo.where is {recipe.elmo.where}")
+            state = "is missing" if card.elmo is None else "is given"
+            raise FormatError(f"elmo, the reference to the biLM, {state}, but recipe.elmo.where is {recipe.elmo.where}")
         return TaskAndRecipe(task, recipe)
 
 
-def _check_goes_with(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any], name: Path) -> None:
-    """Refuse a member of an ensemble that speaks of something else than the first, which is called `name`."""
-    for what, own, theirs in (
+def _check_same_ensemble(model: TrainedModel[Any, Any], first: TrainedModel[Any, Any], name: Path) -> None:
+    """Reject a member that cannot be in an ensemble with the first. `name` is the folder of the first."""
+    for what, value, other in (
         ("task", model.card.task, first.card.task),
         ("token style", model.card.token_style, first.card.token_style),
         ("labels", model.card.labels, first.card.labels),
     ):
-        if own != theirs:
-            shown = f"the {what} {own}, and {name} {theirs}" if what != "labels" else f"other labels than {name}"
-            raise InputError(f"has {shown}; models that decide together are of one task and trained on the same data")
+        if value != other:
+            shown = f"the {what} {value}, but {name} has {other}" if what != "labels" else f"other labels than {name}"
+            raise InputError(f"has {shown}; members of an ensemble have the same task and the same training data")
     for field in first.task.ensemble_fields:
-        own, theirs = (getattr(one.assembled.recipe.task, field) for one in (model, first))
-        if own != theirs:
-            raise InputError(f"has task.{field} {own}, and {name} {theirs}; their scores cannot be put together")
-    for one, called in ((model, "the model"), (first, f"the model {name} beside it")):
-        if isinstance(one.assembled.model, FittedModel):
-            raise InputError(f"{called} {NO_ENSEMBLE}")
+        value, other = (getattr(member.assembled.recipe.task, field) for member in (model, first))
+        if value != other:
+            raise InputError(f"has task.{field} {value}, but {name} has {other}; their scores cannot be combined")
+    for member, member_name in ((model, "the model"), (first, f"the model {name}")):
+        if isinstance(member.assembled.model, FittedModel):
+            raise InputError(f"{member_name} {NO_ENSEMBLE}")
 
 
 def stored_model(
     assembled: AssembledModel[Any, Any], *, scores: dict[str, Any], training: dict[str, Any]
 ) -> StoredTaskModel:
-    """A trained model as plain data; the biLM's own weights are not part of it."""
+    """A trained model as plain data, without the weights of the biLM."""
     vocabulary, table = assembled.maker.vocabulary, assembled.embedder.words
     card = TaskModelCard(
         task=assembled.task.name,
@@ -277,12 +277,12 @@ def stored_model(
         recipe=_without_credentials(asdict(assembled.recipe)),
         token_style=assembled.token_style,
         characters="".join(vocabulary.characters),
-        learnt_words=vocabulary.learnt,
+        learnt_words=vocabulary.num_trained,
         lowercase=vocabulary.lowercase,
         vector_dim=table.dim if table is not None and table.given is not None else 0,
         elmo=assembled.required,
         scores=scores,
-        mixes=learnt_mixes(assembled),
+        mixes=layer_mixes(assembled),
         training=training,
     )
     tensors = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
@@ -290,16 +290,17 @@ def stored_model(
 
 
 def _without_credentials(recipe: dict[str, Any]) -> dict[str, Any]:
-    """A recipe as a model stores it: the address of a biLM may be signed."""
+    """The recipe for the card. The URL of a biLM may contain credentials, which are removed."""
     elmo = recipe["elmo"]
     return {**recipe, "elmo": {**elmo, "model": without_credentials(elmo["model"])}}
 
 
-def learnt_mixes(assembled: AssembledModel[Any, Any]) -> dict[str, MixWeights]:
-    """The weights of the layers that a task has learnt, by the place where ELMo enters."""
-    mixes = {place: mix for place, mix in assembled.embedder.mixes.items() if isinstance(mix, LayerMix)}
+def layer_mixes(assembled: AssembledModel[Any, Any]) -> dict[str, MixWeights]:
+    """The mix weights of a model, by the position where ELMo enters."""
+    mixes = {position: mix for position, mix in assembled.embedder.mixes.items() if isinstance(mix, LayerMix)}
     return {
-        place: MixWeights(weights=tuple(mix.weights.tolist()), gamma=mix.gamma.item()) for place, mix in mixes.items()
+        position: MixWeights(weights=tuple(mix.weights.tolist()), gamma=mix.gamma.item())
+        for position, mix in mixes.items()
     }
 
 
@@ -309,17 +310,17 @@ def _empty_vectors(stored: StoredTaskModel) -> np.ndarray[Any, np.dtype[np.float
     return np.zeros((len(stored.words) - stored.card.learnt_words, stored.card.vector_dim), np.float32)
 
 
-def _restore(assembled: AssembledModel[Any, Any], stored: StoredTaskModel) -> None:
-    own = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
+def _load_weights(assembled: AssembledModel[Any, Any], stored: StoredTaskModel) -> None:
+    tensors = {name: tensor for name, tensor in assembled.model.state_dict().items() if not _is_bilm(name)}
     with error_context(WEIGHTS):
-        if missing := sorted(own.keys() - stored.arrays.keys()):
-            raise FormatError(f"lacks {join_names(missing)}, which {CARD_FILE} asks for")
-        if odd := sorted(stored.arrays.keys() - own.keys()):
-            raise FormatError(f"holds {join_names(odd)}, which {CARD_FILE} knows nothing of")
-        for name, tensor in own.items():
-            found = stored.arrays[name].shape
-            if tuple(tensor.shape) != found:
-                raise FormatError(f"{name} has shape {found}; {CARD_FILE} asks for {tuple(tensor.shape)}")
+        if missing := sorted(tensors.keys() - stored.arrays.keys()):
+            raise FormatError(f"lacks {join_names(missing)}, which {CARD_FILE} requires")
+        if extra := sorted(stored.arrays.keys() - tensors.keys()):
+            raise FormatError(f"contains {join_names(extra)}, which {CARD_FILE} does not have")
+        for name, tensor in tensors.items():
+            shape = stored.arrays[name].shape
+            if tuple(tensor.shape) != shape:
+                raise FormatError(f"{name} has shape {shape}; {CARD_FILE} requires {tuple(tensor.shape)}")
     assembled.model.load_state_dict(to_tensors(stored.arrays), strict=False)
 
 

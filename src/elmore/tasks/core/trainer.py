@@ -1,7 +1,7 @@
-"""Any task's model as a `Trainable`: batches, steps, a score after every epoch, the best weights kept.
+"""The model of a task as a `Trainable`: batches, training steps, and a dev score after each epoch.
 
-Scored, and kept, are the weights, or with `average_decay` their moving average. The training ends when the score on the
-dev set has not risen for `patience` epochs, or after all epochs.
+The weights with the best dev score are saved; with `average_decay`, the moving average of the weights is scored and
+saved instead. Training stops after `patience` epochs without a better dev score, or after all epochs.
 """
 
 from collections import deque
@@ -27,18 +27,18 @@ E = TypeVar("E")
 P = TypeVar("P")
 
 BATCHES_AHEAD = 4
-# So many steps are launched before the loss of one is asked for, on devices that work while the host goes on.
+# Steps that are launched before the loss of the first is read, on devices that run asynchronously.
 STEPS_AHEAD = {"cuda": 8}
-# What stands in checkpoints before the names of the best weights, and of the average of all so far.
+# Prefixes of tensor names in checkpoints: the best weights, and their moving average.
 BEST, AVERAGE = "best.", "average."
 
 
 class TaskTraining(Generic[E, P]):
-    """A task's model and all that changes with it in training."""
+    """A task model, its optimizer and the state of its training."""
 
     def __init__(self, assembled: AssembledModel[E, P], *, train: Sequence[E], dev: Sequence[E]) -> None:
         self.assembled = assembled
-        assert isinstance(assembled.model, TaskModel), "what is fitted is not trained"
+        assert isinstance(assembled.model, TaskModel), "a fitted model has no gradient descent"
         self.task, self.model, self.maker = assembled.task, assembled.model, assembled.maker
         self.options = assembled.recipe.training
         self._train, self._dev = train, dev
@@ -56,7 +56,7 @@ class TaskTraining(Generic[E, P]):
         decay = self.options.average_decay
         self.average = ExponentialMovingAverage(self.model, decay=decay) if decay else None
         self.best: dict[str, Tensor] = {}
-        # Word vectors of a file, for example. Joint training unfreezes the biLM later.
+        # For example word vectors from a file. Joint training unfreezes the biLM later.
         self._frozen = {
             name
             for name, parameter in self.model.named_parameters()
@@ -68,12 +68,12 @@ class TaskTraining(Generic[E, P]):
         return self.stopping.should_stop
 
     def train(self, done: int, until: int, *, skipped: Collection[int] = (), lr_scale: float = 1.0) -> Iterator[Step]:
-        """Take the steps after `done`; yield each, on a GPU a little later."""
+        """Run the steps after `done` up to `until`. Yields each step; on a GPU, some steps later."""
         self.model.train()
         waiting: deque[_PendingStep] = deque()
         for number, batch in self._batches_ahead(done, until, skipped):
             self._unfreeze((number - 1) / self.steps_per_epoch)
-            # Dropout depends on seed and step alone, so a run that was stopped goes on as if it had not been.
+            # Dropout depends only on seed and step, so a resumed run gives the same weights as an uninterrupted run.
             torch.manual_seed(self.options.seed * 1_000_003 + number)
             rate = lr_scale * self.stopping.lr_scale * self.options.learning_rate
             waiting.append(self._step(number, batch, rate))
@@ -96,13 +96,14 @@ class TaskTraining(Generic[E, P]):
         return _PendingStep.of(number, rate, torch.stack([loss.detach(), norm]))
 
     def _batches_ahead(self, done: int, until: int, skipped: Collection[int]) -> Iterator[tuple[int, Batch[E]]]:
-        """The batches of these steps, made by a thread while others are being used."""
+        """The batches of these steps. A thread collates them ahead of their use."""
 
-        def make(number: int) -> Batch[E]:
-            examples = [self._train[place] for place in self.batches.batch(number - 1)]
+        def collate(number: int) -> Batch[E]:
+            examples = [self._train[index] for index in self.batches.batch(number - 1)]
             if self.task.draw_part is not None:
-                draw = np.random.default_rng([self.options.seed, number])
-                examples = [self.task.draw_part(one, self.assembled.recipe.task, draw) for one in examples]
+                generator = np.random.default_rng([self.options.seed, number])
+                options = self.assembled.recipe.task
+                examples = [self.task.draw_part(example, options, generator) for example in examples]
             return self.maker.batch(examples)
 
         with ThreadPoolExecutor(1) as pool:
@@ -111,7 +112,7 @@ class TaskTraining(Generic[E, P]):
                 for number in range(done + 1, until + 1):
                     if number in skipped:
                         continue
-                    waiting.append((number, pool.submit(make, number)))
+                    waiting.append((number, pool.submit(collate, number)))
                     if len(waiting) > BATCHES_AHEAD:
                         first, batch = waiting.popleft()
                         yield first, batch.result()
@@ -126,27 +127,27 @@ class TaskTraining(Generic[E, P]):
         if self.maker.joint is not None:
             self.maker.joint.unfreeze(epoch)
 
-    def is_loss_spike(self, step: Step) -> bool:  # noqa: ARG002  # for every step the same
-        """Always False: the loss of a batch with a hard example is far above others, and the best weights are saved."""
+    def is_loss_spike(self, step: Step) -> bool:  # noqa: ARG002  # the same for every step
+        """Always False: one hard example raises the loss of its batch, and the best weights are saved anyway."""
         return False
 
-    def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:  # noqa: ARG002  # there are none beside the loss
+    def metrics(self, step: Step) -> Mapping[str, Mapping[str, float]]:  # noqa: ARG002  # only the loss is logged
         return {}
 
     def evaluate(self) -> Evaluation | None:
-        """The score on the dev set; where it is the best so far, the weights are kept."""
-        with self.average.in_place() if self.average is not None else nullcontext():
+        """Score the dev set, and save the weights if the score is the best so far."""
+        with self.average.applied() if self.average is not None else nullcontext():
             score = self._score()
             if self.stopping.add(score.value):
                 tensors = self.model.state_dict().items()
                 self.best = {name: tensor.detach().clone() for name, tensor in tensors if name not in self._frozen}
         tokens = sum(len(tokens) for example in self._dev for tokens in self.task.sentences(example))
-        # Of all classes together; how single ones fare, `elmore evaluate` tells.
+        # The totals of all classes. `elmore evaluate` prints the scores of each class.
         parts = {name: score.parts[name] for name in ("precision", "recall", "exact_match") if name in score.parts}
         return Evaluation(f"dev {score.metric}", score.value, parts, tokens)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, their average, the optimizer's memory, the best weights and how the score went."""
+        """Weights, moving average, optimizer state, best weights and early stopping."""
         tensors = joint_state_dict(self.model, [self.optimizer])
         tensors |= {f"{BEST}{name}": tensor.cpu() for name, tensor in self.best.items()}
         if self.average is not None:
@@ -163,11 +164,11 @@ class TaskTraining(Generic[E, P]):
 
     @property
     def examples(self) -> int:
-        """How many it is trained on."""
+        """The number of training examples."""
         return len(self._train)
 
     def score_best(self) -> Score:
-        """Put the best weights into the model, and score them once more."""
+        """Load the best weights into the model, and score them again."""
         if self.best:
             self.model.load_state_dict({**self.model.state_dict(), **self.best})
         return self._score()
@@ -181,33 +182,33 @@ class TaskTraining(Generic[E, P]):
 
 
 class _PendingStep(NamedTuple):
-    """A step whose loss may still have to be computed."""
+    """A launched step, whose loss may not be computed yet."""
 
     number: int
     rate: float
-    numbers: Tensor  # (2,) loss and norm of the gradients, in ordinary memory
-    is_there: torch.cuda.Event | None  # when they are
+    numbers: Tensor  # (2,) loss and gradient norm, in host memory
+    ready: torch.cuda.Event | None  # None: `numbers` is valid
 
     @classmethod
     def of(cls, number: int, rate: float, numbers: Tensor) -> "_PendingStep":
-        # Sent for at once: a copy that is asked for later would wait for all steps that were launched in between.
+        # The copy is queued now: a later copy would wait for all steps that were launched in between.
         copied = numbers.to("cpu", non_blocking=True)
         if not numbers.is_cuda:
             return cls(number, rate, copied, None)
-        # Who waits for it sleeps: else every training would keep a core busy, which others beside it may need.
-        is_there = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-        is_there.record(torch.cuda.current_stream(numbers.device))
-        return cls(number, rate, copied, is_there)
+        # A blocking event: busy waiting would occupy a CPU core for each training process.
+        ready = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        ready.record(torch.cuda.current_stream(numbers.device))
+        return cls(number, rate, copied, ready)
 
     def finished(self) -> Step:
-        if self.is_there is not None:
-            self.is_there.synchronize()
+        if self.ready is not None:
+            self.ready.synchronize()
         loss, norm = self.numbers.tolist()
         return Step(self.number, (loss,), norm, self.rate)
 
 
 def epoch_steps(batches: int, options: TrainingOptions) -> int:
-    """The steps of an epoch over so many batches: those that read each as often, and are enough.
+    """The number of steps of an epoch: the smallest multiple of `batches` that is at least `min_epoch_steps`.
 
     >>> epoch_steps(4, TrainingOptions(min_epoch_steps=50))
     52
@@ -216,7 +217,7 @@ def epoch_steps(batches: int, options: TrainingOptions) -> int:
 
 
 class EarlyStopping:
-    """Follows a score: the best evaluation, when the learning rate falls, and when training stops.
+    """Tracks the dev score: the best evaluation, the factor of the learning rate, and whether training should stop.
 
     >>> stopping = EarlyStopping(patience=2, factor=0.5, plateau_patience=1)
     >>> [stopping.add(score) for score in (80.0, 82.0, 81.0, 81.5)], stopping.lr_scale, stopping.should_stop
@@ -230,14 +231,14 @@ class EarlyStopping:
         self.evaluations = 0
         self._evaluations_since_best = 0
         self._evaluations_at_this_rate = 0  # without a better score
-        self._evaluations_without_gain = 0  # as since the best, but a score of 0 after 0 counts
+        self._evaluations_without_gain = 0  # like `_evaluations_since_best`, but a score of 0 after 0 is no gain
 
     def add(self, score: float) -> bool:
-        """Count a score; return whether it is the best so far."""
+        """Add a score. Returns whether it is the best so far."""
         self.evaluations += 1
         self._evaluations_without_gain = 0 if score > self.best else self._evaluations_without_gain + 1
-        # At 0 the model has not learned anything that the metric can measure, for example only that labels are rare.
-        # The weights after more training are the better ones, but patience is not extended.
+        # A score of 0 measures nothing: the model may have learned, for example, that labels are rare. Of equal scores
+        # of 0, the later weights are saved, but patience is not extended.
         if score > self.best or self.best == score == 0:
             self.best, self._evaluations_since_best, self._evaluations_at_this_rate = score, 0, 0
             return True
@@ -254,11 +255,11 @@ class EarlyStopping:
 
     @property
     def best_evaluation(self) -> int:
-        """The number of the evaluation that was best, from 1."""
+        """The number of the best evaluation, from 1."""
         return self.evaluations - self._evaluations_since_best
 
     def to_tensor(self) -> Tensor:
-        """For a checkpoint; exact."""
+        """The state for a checkpoint, exact."""
         counts = [self._evaluations_since_best, self._evaluations_at_this_rate, self._evaluations_without_gain]
         return torch.tensor([self.best, self.lr_scale, self.evaluations, *counts], dtype=torch.float64)
 
@@ -270,7 +271,7 @@ class EarlyStopping:
 
 
 def make_optimizer(model: nn.Module, recipe: TaskRecipe) -> torch.optim.Optimizer:
-    """The optimizer of a recipe; a biLM that is trained with the task has a rate of its own."""
+    """The optimizer of a recipe. A biLM in joint training has a separate learning rate."""
     options = recipe.training
     parameters = dict(model.named_parameters())
     bilm = [parameter for name, parameter in parameters.items() if ".joint." in f".{name}"]
@@ -279,7 +280,7 @@ def make_optimizer(model: nn.Module, recipe: TaskRecipe) -> torch.optim.Optimize
     if bilm:
         groups.append({"params": bilm, "rate": recipe.elmo.learning_rate / options.learning_rate})
     rate, decay = options.learning_rate, options.weight_decay
-    # One kernel for all parameters; on a CPU it would be another sum, and no faster.
+    # One kernel for all parameters on a GPU. On a CPU it is not faster, and its rounding differs.
     fused = all(parameter.is_cuda for parameter in parameters.values())
     match options.optimizer:
         case "adam":
@@ -287,28 +288,28 @@ def make_optimizer(model: nn.Module, recipe: TaskRecipe) -> torch.optim.Optimize
         case "adamw":
             return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=fused)
         case "adadelta":
-            # As the paper's models have it; torch's own rho is 0.9.
+            # As in the paper's models. The default rho of torch is 0.9.
             return torch.optim.Adadelta(groups, lr=rate, rho=0.95, eps=1e-6, weight_decay=decay)
         case "sgd":
             return torch.optim.SGD(groups, lr=rate, momentum=0.9, weight_decay=decay)
 
 
 class ExponentialMovingAverage:
-    """The average of all weights that are trained, or may be later.
+    """The moving average of all weights that are trained now or later.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> average = ExponentialMovingAverage(layer, decay=0.999)
     >>> before = layer.weight.item()
     >>> layer.weight.data += 11
     >>> average.update(1)  # d is 2 / 11
-    >>> with average.in_place():
+    >>> with average.applied():
     ...     round(layer.weight.item() - before, 4)
     9.0
     """
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self._decay = decay
-        # What a file gave, and is to stay so, has no need of it. A biLM in joint training thaws on the way.
+        # Without frozen parameters, except those of the biLM: joint training unfreezes them later.
         self._parameters = {
             name: parameter
             for name, parameter in model.named_parameters()
@@ -318,27 +319,27 @@ class ExponentialMovingAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Count in the weights as they are after this step, from 1."""
+        """Add the weights after this step, counted from 1."""
         decay = min(self._decay, (1 + step) / (10 + step))
-        # Of all weights at once: one kernel on a GPU, and not one for each of them.
+        # One GPU kernel for all weights.
         torch._foreach_lerp_(list(self._average.values()), list(self._parameters.values()), 1 - decay)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Have the model work with the average; afterwards its own weights are back, to the bit."""
-        own = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
+    def applied(self) -> Iterator[None]:
+        """Put the average into the model inside the context. Afterwards the weights are restored exactly."""
+        weights = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
         self._put(self._average)
         try:
             yield
         finally:
-            self._put(own)
+            self._put(weights)
 
     @torch.no_grad()
     def _put(self, values: Mapping[str, Tensor]) -> None:
         torch._foreach_copy_(list(self._parameters.values()), [values[name] for name in self._parameters])
 
     def state_dict(self) -> dict[str, Tensor]:
-        """For a checkpoint."""
+        """The average, for a checkpoint."""
         return {name: tensor.cpu() for name, tensor in self._average.items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:

@@ -20,7 +20,7 @@ from elmore.recipe import apply_overrides, read_recipe
 from elmore.tasks.core.assembly import AssembledModel, find_token_style, new_model
 from elmore.tasks.core.batching import Collator
 from elmore.tasks.core.config import TaskRecipe, changed_fields
-from elmore.tasks.core.events import Configured, Event, Finished, Fitted, Fitting, Message
+from elmore.tasks.core.events import Event, Fitted, Fitting, TaskConfigured, TaskFinished
 from elmore.tasks.core.mix_plot import draw_mixes
 from elmore.tasks.core.model_folder import ELMO, TaskModelCard, write_task_model
 from elmore.tasks.core.registry import TASKS, find_task
@@ -30,14 +30,14 @@ from elmore.tasks.core.trainer import TaskTraining, epoch_steps
 from elmore.tasks.inputs.bilm import bilm_reference, fine_tune, has_unfinished_fine_tuning
 from elmore.tasks.metrics.metric import Score
 from elmore.text.style import TokenStyle
-from elmore.training.events import Stopped
+from elmore.training.events import Message, Stopped
 from elmore.training.loop import SECONDS_BETWEEN_OUTPUTS, TrainingLoop
 from elmore.training.loss_curve import plot_log
 from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder, RunSettings, StoredRun
 
 CACHE, FINE_TUNING, MIX = "cache", "fine-tuning", "mix.png"  # in the run's folder
-# A short epoch on a GPU would take as long to write down as to train: the vectors of all words are in a checkpoint.
+# A checkpoint contains all word vectors: writing it can take as long as a short epoch on a GPU.
 SECONDS_BETWEEN_CHECKPOINTS = 15.0
 
 Paths = str | Path | Sequence[str | Path]
@@ -61,7 +61,7 @@ def train(
     its recipe; a recipe that is given again must be equal. `cache` is a folder for the layers of a frozen biLM, which
     several runs may share; the default is a part of the run's folder and is removed at the end.
 
-    Nothing happens before the first event is requested. `stop()` saves the run and ends soon.
+    The training starts when the first event is requested. `stop()` saves the run and ends it soon.
     """
     request = TrainingRequest.of(task, folder, train=train, dev=dev, recipe=recipe, resume=resume, cache=cache)
     return Run(lambda stop_requested: training_events(request, process_device(device), stop_requested))
@@ -92,7 +92,7 @@ class TrainingRequest:
         resume: bool,
         cache: str | Path | None,
     ) -> "TrainingRequest":
-        """From the arguments of `train`: a task or its name, one path or several."""
+        """A request from the arguments of `train`, with tasks as objects and paths as lists."""
         return cls(
             task=find_task(task) if isinstance(task, str) else task,
             folder=RunFolder(Path(folder)),
@@ -130,14 +130,14 @@ def _training_events(
 ) -> Iterator[Event]:
     task, recipe = request.task, _recipe(request)
     train, dev = _read(task, request.train, recipe, to_train=True), _read(task, request.dev, recipe, to_train=False)
-    examples = drawn(train.examples, recipe.training.fraction, seed=recipe.training.seed)
+    examples = sampled(train.examples, recipe.training.fraction, seed=recipe.training.seed)
     provenance = {"task": task.name}
     for part, paths in (("train", request.train), ("dev", request.dev)):
         # By content: the same files may have other paths when a run resumes.
         provenance[part] = digest_of_files([*paths, *task.files_beside(paths, recipe.task)])
     if request.folder.exists:
         _check_same(request.folder, provenance)
-    # Of the sample only: a model trained on a part of the data must not know the labels of the rest.
+    # From the sample only: a model trained on a fraction of the data must not contain labels of the rest.
     labels = task.labels(examples, recipe.task)
     task.check(dev.examples, labels)
     dev = dev._replace(notices=(*dev.notices, *task.unseen(dev.examples, labels)))
@@ -157,45 +157,45 @@ def _training_events(
         task, recipe, labels, examples, bilm=bilm, token_style=token_style, cache=cache, device=device
     )
     if request.is_member and isinstance(assembled.model, FittedModel):
-        raise InputError(f"the model of {task.name} by this task.method {NO_ENSEMBLE}")
-    # Written only now: unusable data or a missing file leaves no run.
+        raise InputError(f"the model of {task.name} with this task.method {NO_ENSEMBLE}")
+    # Written after all checks: unusable data or a missing file leaves no run.
     request.folder.write(stored)
     yield _configured(assembled, train, dev, examples=len(examples))
-    learnt: _Learnt | None
+    outcome: _Outcome | None
     if isinstance(assembled.model, FittedModel):
-        learnt = yield from _fit(assembled, request, examples, dev.examples, stop_requested)
+        outcome = yield from _fit(assembled, request, examples, dev.examples, stop_requested)
     else:
-        if assembled.maker.is_to_read(every := [*examples, *dev.examples]):
+        if assembled.maker.requires_encoding(every := [*examples, *dev.examples]):
             yield Message("the biLM encodes all sentences once; their layers are cached for training")
             if not assembled.maker.fill_cache(every, stop_requested):
                 yield Stopped(0)
                 return
         training = TaskTraining(assembled, train=examples, dev=dev.examples)
-        learnt = yield from _train(training, TrainingLoop(training, request.folder, settings), stop_requested)
-    if learnt is not None:
-        yield _finish(learnt, assembled, request, bilm)
+        outcome = yield from _train(training, TrainingLoop(training, request.folder, settings), stop_requested)
+    if outcome is not None:
+        yield _finish(outcome, assembled, request, bilm)
 
 
-class _Learnt(NamedTuple):
-    """The outcome of a training; the weights are in the model."""
+class _Outcome(NamedTuple):
+    """The outcome of a training run. The weights are in the model."""
 
     score: Score
-    facts: dict[str, Any]  # for its card
-    epoch: int = 0  # the best; 0 for a fitted model
+    facts: dict[str, Any]  # for the card
+    epoch: int = 0  # the best epoch; 0 for a fitted model
     epochs: int = 0
     is_flat: bool = False
 
 
 def _train(
     training: TaskTraining[Any, Any], run: TrainingLoop, stop_requested: Callable[[], bool]
-) -> Generator[Event, None, _Learnt | None]:
+) -> Generator[Event, None, _Outcome | None]:
     """Train by gradient descent."""
     yield from run.events(stop_requested)
     if not run.is_finished:
         return None
     epoch, epochs = training.stopping.best_evaluation, training.stopping.evaluations
     facts = {"best_epoch": epoch, "epochs": epochs, "examples": training.examples}
-    return _Learnt(training.score_best(), facts, epoch, epochs, training.should_stop)
+    return _Outcome(training.score_best(), facts, epoch, epochs, training.should_stop)
 
 
 def _fit(
@@ -204,14 +204,14 @@ def _fit(
     train: Sequence[Any],
     dev: Sequence[Any],
     stop_requested: Callable[[], bool],
-) -> Generator[Event, None, _Learnt | None]:
+) -> Generator[Event, None, _Outcome | None]:
     """Fit in one pass."""
-    # Layers are used once here, and stored only in a shared cache.
+    # Fitting uses the layers once, so they are stored only in a cache that the caller gives.
     fit = yield from fit_model(assembled, train, dev, stop_requested, keep_layers=request.cache is not None)
     if fit is None:
         return None
     scores = {choice: score.value for choice, score in fit.scores.items()}
-    return _Learnt(fit.scores[fit.chosen], {"examples": len(train), "dev_scores": scores, "chosen": fit.chosen})
+    return _Outcome(fit.scores[fit.chosen], {"examples": len(train), "dev_scores": scores, "chosen": fit.chosen})
 
 
 def _bilm(
@@ -228,7 +228,7 @@ def _bilm(
         return None
     inside = request.folder.model / ELMO
     if options.training == "fine-tuned" and inside.is_dir():
-        # A finished run: its model contains the fine-tuned biLM.
+        # The run is finished, and its model contains the fine-tuned biLM.
         return load(inside)
     bilm = load(options.model)
     if options.training != "fine-tuned":
@@ -250,13 +250,13 @@ def _bilm(
 
 def _configured(
     assembled: AssembledModel[Any, Any], train: Dataset[Any], dev: Dataset[Any], *, examples: int
-) -> Configured:
+) -> TaskConfigured:
     options, required, joint = assembled.recipe.elmo, assembled.required, assembled.maker.joint
     trained = {parameter for parameter in assembled.model.parameters() if parameter.requires_grad}
-    # All layers of a biLM in joint training are unfrozen in the course of training.
+    # Joint training unfreezes all layers of the biLM.
     trained |= set(joint.parameters()) if joint is not None else set()
     where = "input and output" if options.where == "both" else options.where
-    return Configured(
+    return TaskConfigured(
         task=assembled.task.name,
         train=examples,
         dev=len(dev.examples),
@@ -273,7 +273,7 @@ def _recipe(request: TrainingRequest) -> TaskRecipe:
         if request.resume:
             raise InputError(f"{folder.path}: no run to resume; start one without --resume")
         tuning = folder.path / FINE_TUNING
-        # Fine-tuning that was interrupted before the run was written is resumed.
+        # Interrupted fine-tuning without a written run is resumed.
         folder.check_free(CACHE, MIX, *([] if has_unfinished_fine_tuning(tuning) else [FINE_TUNING]))
         return resolve_recipe(request.task, request.recipe)
     if not request.resume:
@@ -287,46 +287,44 @@ def stored_recipe(task: Task[Any, Any], folder: RunFolder) -> TaskRecipe:
     """The recipe of a stored run. A run of another task is rejected."""
     run = folder.read()
     # Checked first: another task's recipe would have misleading errors.
-    if (begun := run.provenance.get("task")) != task.name:
-        raise InputError(f"{folder.path}: contains a run of the task {begun}, not {task.name}")
+    if (stored := run.provenance.get("task")) != task.name:
+        raise InputError(f"{folder.path}: contains a run of the task {stored}, not {task.name}")
     with error_context(folder.recipe):
         return read_fields(task.recipe, run.recipe, error=FormatError)
 
 
 def check_same_recipe(request: TrainingRequest, stored: TaskRecipe) -> None:
     """Reject a recipe that differs from the recipe of the resumed run."""
-    asked = request.recipe
-    if asked is None:
+    recipe = request.recipe
+    if recipe is None:
         return
-    # Other fields are those of the run.
-    if isinstance(asked, Mapping) and not asked.get("base"):
-        asked = {**asked, "base": stored}
-    given = resolve_recipe(request.task, asked)
-    for name, value in changed_fields(stored, given).items():
+    # A mapping without a base changes the stored recipe.
+    if isinstance(recipe, Mapping) and not recipe.get("base"):
+        recipe = {**recipe, "base": stored}
+    for name, value in changed_fields(stored, resolve_recipe(request.task, recipe)).items():
         section, field = name.split(".")
         raise InputError(
-            f"{request.folder.path}: a resumed run keeps its recipe, in which {name} is "
-            f"{asdict(stored)[section][field]!r}, not {value!r}; leave it out, or start a new run in another folder"
+            f"{request.folder.path}: {name} is {value!r}, but the recipe of the resumed run has "
+            f"{asdict(stored)[section][field]!r}; remove the option, or start a new run in another folder"
         )
 
 
 def _read(task: Task[Any, Any], paths: Sequence[str | Path], recipe: TaskRecipe, *, to_train: bool) -> Dataset[Any]:
     data = task.read(paths, recipe.task, to_train=to_train)
     if not data.examples:
-        what = f"{', '.join(map(str, paths))}: no examples"
-        raise InputError("; ".join([what, *data.notices]))
+        raise InputError("; ".join([f"{', '.join(map(str, paths))}: no examples", *data.notices]))
     return data
 
 
-def drawn(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
-    """A random sample of the examples, at least one, in their order. A larger fraction contains the smaller ones."""
+def sampled(examples: Sequence[Any], fraction: float, *, seed: int) -> list[Any]:
+    """A random sample of at least one example, in the given order. Samples of larger fractions contain the smaller."""
     count = max(round(len(examples) * fraction), 1)
     order = np.random.default_rng([seed, len(examples)]).permutation(len(examples))
-    return [examples[number] for number in sorted(order[:count].tolist())]
+    return [examples[index] for index in sorted(order[:count].tolist())]
 
 
 def digest_of_files(paths: Sequence[str | Path]) -> str:
-    """A digest of the contents of some files; their paths do not matter."""
+    """A digest of the contents of some files. It does not depend on their paths."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         with Path(path).open("rb") as file:
@@ -335,9 +333,9 @@ def digest_of_files(paths: Sequence[str | Path]) -> str:
 
 
 def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
-    known = folder.read().provenance
+    stored = folder.read().provenance
     for part in ("train", "dev"):
-        if known.get(part) != provenance[part]:
+        if stored.get(part) != provenance[part]:
             raise InputError(
                 f"{folder.path}: the --{part} data differs from the data of this run; give the same files, or start "
                 "a new run in another folder"
@@ -345,44 +343,44 @@ def _check_same(folder: RunFolder, provenance: Mapping[str, Any]) -> None:
 
 
 def _finish(
-    learnt: _Learnt, assembled: AssembledModel[Any, Any], request: TrainingRequest, bilm: Model | None
-) -> Finished:
-    """Write the best model, and draw the plots of its training."""
-    folder, score = request.folder, learnt.score
+    outcome: _Outcome, assembled: AssembledModel[Any, Any], request: TrainingRequest, bilm: Model | None
+) -> TaskFinished:
+    """Write the best model and the plots of its training."""
+    folder, score = request.folder, outcome.score
     if assembled.maker.joint is not None:
         # Training has changed the biLM's weights.
         bilm = assembled.maker.joint.model
         assembled = replace(assembled, required=bilm_reference(bilm, assembled.recipe.elmo.model))
     scores = {f"dev {score.metric}": score.value, **score.parts}
-    stored = stored_model(assembled, scores=scores, training=learnt.facts)
-    # A biLM that this training has changed exists nowhere else.
-    is_own = bilm is not None and assembled.recipe.elmo.training != "frozen"
-    write_task_model(stored, folder.model, bilm=bilm if is_own or assembled.recipe.elmo.inside else None)
+    stored = stored_model(assembled, scores=scores, training=outcome.facts)
+    # A biLM that this run has trained exists only here.
+    is_new = bilm is not None and assembled.recipe.elmo.training != "frozen"
+    write_task_model(stored, folder.model, bilm=bilm if is_new or assembled.recipe.elmo.inside else None)
     if request.cache is None:
         shutil.rmtree(folder.path / CACHE, ignore_errors=True)
     shutil.rmtree(folder.path / FINE_TUNING, ignore_errors=True)
-    pictures = _pictures(folder, stored.card) if learnt.epoch else ()
-    return Finished(
+    pictures = _plots(folder, stored.card) if outcome.epoch else ()
+    return TaskFinished(
         model=folder.model,
         score=score,
-        epoch=learnt.epoch,
-        epochs=learnt.epochs,
-        is_flat=learnt.is_flat,
+        epoch=outcome.epoch,
+        epochs=outcome.epochs,
+        is_flat=outcome.is_flat,
         mixes=stored.card.mixes,
         pictures=pictures,
     )
 
 
-def _pictures(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
-    """Draw the loss curve, and the mix of layers if its weights are trained; nothing without matplotlib."""
-    drawn = []
+def _plots(folder: RunFolder, card: TaskModelCard) -> tuple[Path, ...]:
+    """Plot the loss curve, and the mix of layers if its weights are trained. Without matplotlib there are no plots."""
+    plots = []
     with suppress(MissingExtra):
         plot_log(folder.log, folder.curve)
-        drawn.append(folder.curve)
+        plots.append(folder.curve)
         if card.mixes and card.recipe["elmo"]["layers"] == "all":
-            drawn.append(folder.path / MIX)
-            draw_mixes({f"at the {place}": [mix.weights] for place, mix in card.mixes.items()}, drawn[-1])
-    return tuple(drawn)
+            plots.append(folder.path / MIX)
+            draw_mixes({f"at the {position}": [mix.weights] for position, mix in card.mixes.items()}, plots[-1])
+    return tuple(plots)
 
 
 def _paths(paths: Paths) -> list[str | Path]:
@@ -401,7 +399,7 @@ def fit_model(
     *,
     keep_layers: bool = False,
 ) -> Generator[Fitting | Fitted | Stopped, None, Fit | None]:
-    """Fit a model; None if it was stopped. A stopped fit starts over: there is no intermediate state to save.
+    """Fit a model. The result is None if stopped; a stopped fit has no state to resume.
 
     With `keep_layers`, the layers are stored in the model's cache.
     """
@@ -411,9 +409,9 @@ def fit_model(
     if keep_layers and not assembled.maker.fill_cache([*train, *dev], stop_requested):
         yield Stopped(0)
         return None
-    reading = _Reading(assembled.maker)
-    fitting = model.fit(reading.batches(train), reading.batches(dev), assembled.task.metric.score)
-    spoke = monotonic()
+    batches = _CountedBatches(assembled.maker)
+    fitting = model.fit(batches.of(train), batches.of(dev), assembled.task.metric.score)
+    shown = monotonic()
     while True:
         try:
             next(fitting)
@@ -424,28 +422,28 @@ def fit_model(
         if stop_requested():
             yield Stopped(0)
             return None
-        if monotonic() - spoke > SECONDS_BETWEEN_OUTPUTS:
-            yield reading.progress()
-            spoke = monotonic()
+        if monotonic() - shown > SECONDS_BETWEEN_OUTPUTS:
+            yield batches.progress()
+            shown = monotonic()
 
 
-class _Reading(Generic[E]):
-    """Makes batches on request, and counts the tokens."""
+class _CountedBatches(Generic[E]):
+    """Collates batches on request and counts their tokens."""
 
     def __init__(self, maker: Collator[E]) -> None:
         self._maker = maker
-        self._began = monotonic()
+        self._start = monotonic()
         self._done = self._tokens = 0
 
-    def batches(self, examples: Sequence[E]) -> Iterator[Batch[E]]:
+    def of(self, examples: Sequence[E]) -> Iterator[Batch[E]]:
         lengths = [sum(map(len, self._maker.task.sentences(example))) for example in examples]
-        # Counted on the first request: examples that are never requested do not count.
+        # Counted on the first request, because a model may not request all examples.
         self._tokens += sum(lengths)
-        for numbers in self._maker.groups(examples):
-            batch = self._maker.batch([examples[number] for number in numbers])
-            self._done += sum(lengths[number] for number in numbers)
+        for indexes in self._maker.groups(examples):
+            batch = self._maker.batch([examples[index] for index in indexes])
+            self._done += sum(lengths[index] for index in indexes)
             yield batch
 
     def progress(self) -> Fitting:
-        seconds = monotonic() - self._began
+        seconds = monotonic() - self._start
         return Fitting(self._done, self._tokens, seconds * (self._tokens - self._done) / max(self._done, 1))

@@ -1,6 +1,6 @@
-"""The biLM of a task: loaded by the recipe, fine-tuned on the task's text where that is asked for, and known again.
+"""The biLM of a task model: load it, fine-tune it on the task's text, or train it with the task.
 
-A task model is worth nothing with another biLM than the one it was trained with, so that one's fingerprint is kept.
+A task model requires the biLM that it was trained with. Its card stores the fingerprint of that biLM.
 """
 
 import hashlib
@@ -23,18 +23,17 @@ from elmore.nn.pretrained import PretrainedBiLM, WordBatch
 from elmore.pretraining.pretrain import PretrainingFinished, pretrain
 from elmore.sources.urls import without_credentials
 from elmore.tasks.core.config import ElmoOptions
-from elmore.tasks.core.events import Message
 from elmore.tasks.core.model_folder import CARD_FILE, BilmReference
 from elmore.text.style import TokenStyle
 from elmore.text.token_styles import retokenize
 from elmore.text.tokenizer import Tokenizer
-from elmore.training.events import Progressed, RunEvent, Stopped
+from elmore.training.events import Message, Progressed, RunEvent, Stopped
 from elmore.training.loop import SECONDS_BETWEEN_OUTPUTS
 from elmore.training.run import Run
 from elmore.training.run_folder import RunFolder
 
-TEXT = "text.txt"  # beside the corpus that is prepared from it
-HELDOUT_SHARE = 0.05  # of the task's sentences, to measure fine-tuning by
+TEXT = "text.txt"  # in the folder of the corpus that is prepared from it
+HELDOUT_SHARE = 0.05  # of the task's sentences, for the perplexity before and after fine-tuning
 
 
 def bilm_reference(model: Model, name: str) -> BilmReference:
@@ -45,20 +44,20 @@ def bilm_reference(model: Model, name: str) -> BilmReference:
 
 
 def load_required(required: BilmReference, *, inside: Path | None, given: str | None) -> Model:
-    """The biLM that a task model was trained with: the one inside its folder, the one given, or by the name it had."""
+    """Load the biLM that a task model was trained with: from `given`, from the model's folder, or by its name."""
     name = given or (str(inside) if inside is not None else required.name)
     try:
         model = load(name)
     except NotFound as missing:
-        raise NotFound(f"the biLM of this model is missing: {missing}; say with --elmo where it lies") from None
+        raise NotFound(f"the biLM of this model is missing: {missing}; give its location with --elmo") from None
     if model.fingerprint() != required.fingerprint:
         raise InputError(
-            f"the biLM {name} is not the one this model was trained with, which was {required.name} (sha256 "
-            f"{required.fingerprint[:12]}…, and this is {model.fingerprint()[:12]}…); give that one with --elmo"
+            f"the biLM {name} (sha256 {model.fingerprint()[:12]}…) is not the biLM that this model was trained with, "
+            f"{required.name} (sha256 {required.fingerprint[:12]}…); give that biLM with --elmo"
         )
-    for field, own in (("num_layers", model.config.num_layers), ("dim", model.config.dim)):
-        if getattr(required, field) != own:
-            raise FormatError(f"{CARD_FILE}: elmo.{field} is {getattr(required, field)}, and {name} has {own}")
+    for field, value in (("num_layers", model.config.num_layers), ("dim", model.config.dim)):
+        if getattr(required, field) != value:
+            raise FormatError(f"{CARD_FILE}: elmo.{field} is {getattr(required, field)}, but {name} has {value}")
     return model
 
 
@@ -73,15 +72,14 @@ def fine_tune(
     seed: int = 1,
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> Generator[Message, None, Model | Stopped]:
-    """Train a biLM as a language model on a task's sentences, in a folder, and return it, unless that was stopped.
+    """Train a biLM as a language model on a task's sentences, in `folder`. Returns the biLM, or `Stopped`.
 
-    Yields what there is to tell, how far it is and the perplexity before and after. What was done by an earlier try is
-    not done again.
+    Yields messages with the progress, and with the perplexity before and after. An interrupted call is resumed.
     """
-    text = _written_out(sentences, Tokenizer(model.card.text), token_style)
-    # Another text, from a try with other examples, is another corpus.
-    place = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    corpus, run = place / "corpus", RunFolder(place / "run")
+    text = _corpus_text(sentences, Tokenizer(model.card.text), token_style)
+    # Each text has a separate corpus: an earlier call may have had other examples.
+    corpus_folder = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    corpus, run = corpus_folder / "corpus", RunFolder(corpus_folder / "run")
     if not run.model.is_dir():
         if not corpus.is_dir():
             _prepare(text, model, corpus)
@@ -91,46 +89,46 @@ def fine_tune(
             recipe = {"training.epochs": options.fine_tuning_epochs, "training.seed": seed}
             events = pretrain(corpus, run.path, recipe, init=model, device=device)
         what = f"{model.card.name or model.card.source} on {len(sentences):,} sentences of the task"
-        stopped = yield from _told(events, what, stop_requested)
+        stopped = yield from _messages(events, what, stop_requested)
         if stopped is not None:
             return stopped
-    # Several times the model, which is there now.
+    # Checkpoints are several times the size of the model, and no longer needed.
     shutil.rmtree(run.checkpoints, ignore_errors=True)
     tuned = load(run.model)
-    # It wants its text as the biLM before did, whatever the corpus looked like.
+    # The tokenizer of the pretrained biLM: the corpus has tokenized text.
     return tuned.with_card(replace(tuned.card, text=model.card.text))
 
 
 def has_unfinished_fine_tuning(folder: Path) -> bool:
-    """Whether a folder holds nothing but what `fine_tune` writes."""
-    return folder.is_dir() and all((place / TEXT).is_file() for place in folder.iterdir())
+    """Whether a folder contains only files of `fine_tune`."""
+    return folder.is_dir() and all((path / TEXT).is_file() for path in folder.iterdir())
 
 
-def _told(
+def _messages(
     events: Run[RunEvent], what: str, stop_requested: Callable[[], bool]
 ) -> Generator[Message, None, Stopped | None]:
-    """Of a pre-training what one who waits for a task wants to know; ends with it, or soon after it is asked to."""
-    spoke = monotonic()
+    """Run pretraining, and yield messages with its progress. Returns `Stopped` after a stop request."""
+    shown = monotonic()
     for event in events:
         if stop_requested():
             events.stop()
         if isinstance(event, Stopped):
             return event
-        if isinstance(event, Progressed) and monotonic() - spoke > SECONDS_BETWEEN_OUTPUTS:
+        if isinstance(event, Progressed) and monotonic() - shown > SECONDS_BETWEEN_OUTPUTS:
             yield Message(f"fine-tuning {what}: {event}")
-            spoke = monotonic()
+            shown = monotonic()
         if isinstance(event, PretrainingFinished) and event.heldout is not None and event.baseline is not None:
             before, after = event.baseline.score, event.heldout.score
             yield Message(f"fine-tuned {what}: perplexity {before:.1f} before, {after:.1f} after")
     return None
 
 
-def _written_out(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token_style: TokenStyle) -> str:
-    """The sentences in the biLM's own words, each a document of its own: they may be in any order."""
+def _corpus_text(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, token_style: TokenStyle) -> str:
+    """The sentences, tokenized for the biLM. Each is a separate document, because their order may be random."""
     lines = []
     for tokens in sentences:
         words = tokens if token_style == "moses" else retokenize(tokens, tokenizer, style=token_style).words
-        # A blank inside of a word would make it two.
+        # A space inside a word would split the word.
         lines.append(" ".join(word.replace(" ", "\u00a0") for word in words))
     return "\n\n".join(lines) + "\n"
 
@@ -139,7 +137,7 @@ def _prepare(text: str, model: Model, corpus: Path) -> None:
     make_folder(corpus.parent)
     file = corpus.with_name(TEXT)
     file.write_text(text, encoding="utf-8", newline="\n")
-    # The words of its own softmax, which it has learnt to predict, where it has one.
+    # The vocabulary of the biLM's softmax, if it has one.
     vocabulary = None
     if model.vocabulary is not None:
         vocabulary = corpus.with_name("vocabulary.txt")
@@ -149,7 +147,7 @@ def _prepare(text: str, model: Model, corpus: Path) -> None:
 
 
 class JointElmo(nn.Module):
-    """All layers of the tokens of a batch, in any token style."""
+    """A biLM that is trained with the task. Returns all layers of a batch of tokens in any token style."""
 
     def __init__(self, model: Model, *, token_style: TokenStyle, unfreeze_every: float) -> None:
         super().__init__()
@@ -161,11 +159,11 @@ class JointElmo(nn.Module):
 
     @property
     def model(self) -> Model:
-        """The biLM as plain data, with a copy of its present weights."""
+        """The biLM as plain data, with a copy of the current weights."""
         return self.network.with_weights(self._model)
 
     def unfreeze(self, epoch: float) -> None:
-        """Train the layers that are due after this many epochs: the top one first, the word encoder last."""
+        """Train the layers that are unfrozen after this many epochs: the top layer first, the word encoder last."""
         parts = [*reversed(list(self.network.lstm)), self.network.words]
         count = len(parts) if not self._unfreeze_every else 1 + int(epoch / self._unfreeze_every)
         for number, part in enumerate(parts):
@@ -176,9 +174,10 @@ class JointElmo(nn.Module):
         spans = None
         if self._token_style != "moses":
             converted = [retokenize(tokens, self._tokenizer, style=self._token_style) for tokens in sentences]
-            words, spans = [one.words for one in converted], [one.word_spans for one in converted]
+            words = [sentence.words for sentence in converted]
+            spans = [sentence.word_spans for sentence in converted]
         layers = self.network.layers(WordBatch.of(words, self._model.word_indexer))  # (L, B, words, dim)
         if spans is None:
             return layers.movedim(0, 2)
-        tokens = [pool_tokens(layers[:, row], own).movedim(0, 1) for row, own in enumerate(spans)]
+        tokens = [pool_tokens(layers[:, row], row_spans).movedim(0, 1) for row, row_spans in enumerate(spans)]
         return pad_sequence(tokens, batch_first=True)

@@ -1,7 +1,7 @@
-"""Tokens become vectors: those of words, of their characters, and of ELMo, side by side.
+"""Token embeddings: word vectors, character CNN and ELMo, concatenated.
 
-    x = [word vector; characters; ELMo]          what goes into a task's model
-    y = ELMo, mixed anew                         what goes to the output of its first RNN, where [elmo] says so
+    x = [word vector; characters; ELMo]   the input of a task's model
+    y = ELMo, with a second mix           for the output of the model's first RNN, if [elmo] where is output or both
 
 B sentences, T tokens, L layers, dim size of a biLM's vector.
 """
@@ -19,13 +19,13 @@ from elmore.nn.mix import LayerMix, l2_penalty
 from elmore.tasks.core.config import ElmoOptions, WordOptions
 from elmore.tasks.inputs.bilm import JointElmo
 from elmore.tasks.inputs.token_batch import TokenInputs
-from elmore.tasks.inputs.vocabulary import FIRST_CHARACTER, RANDOM_SPREAD, TokenVocabulary
+from elmore.tasks.inputs.vocabulary import FIRST_CHARACTER, RANDOM_STD, TokenVocabulary
 
 
 class BilmShape(NamedTuple):
-    """What the mixes need to know of a biLM."""
+    """The shape of a biLM's layers."""
 
-    num_layers: int  # h0 counted
+    num_layers: int  # with h0
     dim: int
 
 
@@ -37,7 +37,7 @@ class EmbeddedTokens(NamedTuple):
 
 
 class TokenEmbedder(nn.Module):
-    """The bottom of every task's model."""
+    """Embeds the tokens of a batch: the first part of each task model."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class TokenEmbedder(nn.Module):
         elmo: ElmoOptions,
         vocabulary: TokenVocabulary,
         *,
-        vectors: NDArray[np.float32] | None = None,  # of the words that came with one
+        vectors: NDArray[np.float32] | None = None,  # (words, size) of the words in the file of word vectors
         bilm: BilmShape | None = None,
-        joint: JointElmo | None = None,  # the biLM itself, where it is trained with the task
+        joint: JointElmo | None = None,  # a biLM that is trained with the task
     ) -> None:
         super().__init__()
         self.words = WordEmbeddings(words, vocabulary, vectors) if words.vectors != "none" else None
@@ -64,8 +64,8 @@ class TokenEmbedder(nn.Module):
         self.joint = joint
         if elmo.is_used:
             assert bilm is not None
-            places = ("input", "output") if elmo.where == "both" else (elmo.where,)
-            self.mixes.update({place: make_mix(elmo, bilm) for place in places})
+            positions = ("input", "output") if elmo.where == "both" else (elmo.where,)
+            self.mixes.update({position: make_mix(elmo, bilm) for position in positions})
         self.dropout = nn.Dropout(elmo.dropout)
         size = bilm.dim if bilm else 0
         self.input_dim = (
@@ -74,7 +74,7 @@ class TokenEmbedder(nn.Module):
         self.output_dim = size if "output" in self.mixes else 0
         if not self.input_dim:
             raise InputError(
-                "the model would see no tokens: give words.vectors, words.character_filters, or ELMo as input"
+                "the model has no input: set words.vectors, words.character_filters, or elmo.where to input"
             )
 
     def forward(self, inputs: TokenInputs) -> EmbeddedTokens:
@@ -82,7 +82,7 @@ class TokenEmbedder(nn.Module):
         if self.words is not None:
             parts.append(self.words(inputs.words))
         if self.characters is not None:
-            parts.append(self.characters(inputs.characters, inputs.distinct))
+            parts.append(self.characters(inputs.characters, inputs.token_types))
         mixed = self._mixed(inputs)
         if "input" in mixed:
             parts.append(mixed["input"])
@@ -92,25 +92,28 @@ class TokenEmbedder(nn.Module):
         if not self.mixes:
             return {}
         layers = self.joint(inputs.tokens) if self.joint is not None else inputs.layers
-        assert layers is not None, "the layers of a frozen biLM come with the batch"
-        # (L, B, T, dim), as a mix has them; kept as float16, computed in float32.
+        assert layers is not None, "the batch contains the layers of a frozen biLM"
+        # (L, B, T, dim), for the mix. Cached layers are float16; the mix computes in float32.
         layers = layers.movedim(2, 0).float()
-        return {place: self.dropout(mix(layers, inputs.mask)) for place, mix in self.mixes.items()}
+        return {position: self.dropout(mix(layers, inputs.mask)) for position, mix in self.mixes.items()}
 
     def penalty(self) -> Tensor | float:
-        """What the mixes add to a loss; 0 where their weights are not learnt."""
-        learnt = [mix for mix in self.mixes.values() if isinstance(mix, LayerMix) and mix.scalars.requires_grad]
-        return sum((l2_penalty(mix, self.elmo.penalty) for mix in learnt), 0.0)
+        """The L2 penalty of the mix weights, for the loss. 0 if the weights are not trained."""
+        trained = [mix for mix in self.mixes.values() if isinstance(mix, LayerMix) and mix.scalars.requires_grad]
+        return sum((l2_penalty(mix, self.elmo.penalty) for mix in trained), 0.0)
 
 
 class WordEmbeddings(nn.Module):
-    """Vectors of words: those to be learnt, and a file's, which may stay as they are."""
+    """Word vectors: trained vectors, and vectors from a file, which are trained with `words.trained`.
+
+    Parameter names are fixed by stored models: `learnt` for words without a vector in the file, `given` for the file.
+    """
 
     def __init__(self, options: WordOptions, vocabulary: TokenVocabulary, vectors: NDArray[np.float32] | None) -> None:
         super().__init__()
         self.dim = options.dim if vectors is None else vectors.shape[1]
-        # The first is that of all unknown words.
-        self.learnt = nn.Parameter(torch.randn(1 + vocabulary.learnt, self.dim) * RANDOM_SPREAD)
+        # Row 0 is the vector of unknown words.
+        self.learnt = nn.Parameter(torch.randn(1 + vocabulary.num_trained, self.dim) * RANDOM_STD)
         self.given = None if vectors is None else nn.Parameter(torch.from_numpy(vectors), requires_grad=options.trained)
 
     def forward(self, numbers: Tensor) -> Tensor:  # (B, T) -> (B, T, dim)
@@ -123,12 +126,12 @@ class WordEmbeddings(nn.Module):
 
 
 def make_mix(options: ElmoOptions, bilm: BilmShape) -> LayerMix:
-    """The mix that the options ask for: learnt, or fixed to one layer or to all alike."""
+    """A mix with trained weights, or with fixed weights: a single layer, or the average of all."""
     weights = None
     if options.layers not in ("all", "average"):
         number = bilm.num_layers - 1 if options.layers == "last" else int(options.layers)
         if number >= bilm.num_layers:
-            raise InputError(f"elmo.layers is {options.layers}, and the biLM has layers 0 to {bilm.num_layers - 1}")
+            raise InputError(f"elmo.layers is {options.layers}, but the biLM has layers 0 to {bilm.num_layers - 1}")
         weights = [float(number == layer) for layer in range(bilm.num_layers)]
     return LayerMix(
         bilm.num_layers,
@@ -141,16 +144,16 @@ def make_mix(options: ElmoOptions, bilm: BilmShape) -> LayerMix:
 
 
 class CharacterCnn(nn.Module):
-    """Vectors of a batch's words; each distinct word is encoded once.
+    """Character CNN over the words of a batch. Each distinct word is encoded once.
 
-    Characters are numbers from 1 on; 0 is padding, at the end of a word. A filter is put at every character of a word,
-    and beyond both of its ends sees zeros: so it can tell a first and a last character, and a word may be shorter than
-    it. A word without characters is a vector of zeros. `filters` are pairs of width and number; `dropout` is on the
-    characters' own vectors.
+    Characters are numbers from 1; 0 is padding at the end of a word. Filters are centered at each character, with zeros
+    outside the word, so they can detect the first and the last character, and a word may be shorter than a filter. The
+    vector of a word without characters is zero. `filters` are pairs of width and number. `dropout` applies to the
+    character vectors.
 
     >>> cnn = CharacterCnn(num_characters=100)
     >>> words = torch.tensor([[5, 9, 2], [7, 0, 0]])  # two distinct words
-    >>> cnn(words, torch.tensor([[0, 1, 0, 0]])).shape  # which stand in a sentence of four
+    >>> cnn(words, torch.tensor([[0, 1, 0, 0]])).shape  # in a sentence of four tokens
     torch.Size([1, 4, 128])
     """
 
@@ -172,8 +175,8 @@ class CharacterCnn(nn.Module):
         nn.init.uniform_(self.characters.weight.detach()[1:], -bound, bound)
 
     def forward(self, words: Tensor, index: Tensor) -> Tensor:  # (W, C), (B, T) -> (B, T, F)
-        """The vector of the word that stands at each token, as `index` into `words` has it."""
-        # As encoded[index], whose gradients would be added up in any order.
+        """The vector of each token. `index` contains the row in `words` of each token."""
+        # Not encoded[index]: its gradients would be summed in a random order.
         return nn.functional.embedding(index, self.encode(words))
 
     def encode(self, words: Tensor) -> Tensor:  # (W, C) -> (W, F)
@@ -183,10 +186,10 @@ class CharacterCnn(nn.Module):
         padding = (words == 0).unsqueeze(2)
         features = []
         for module, width in zip(self.convolutions, self.widths, strict=True):
-            convolution = cast("nn.Conv1d", module)  # a ModuleList does not tell
+            convolution = cast("nn.Conv1d", module)  # a ModuleList has no element type
             around = nn.functional.pad(words, ((width - 1) // 2, width // 2))
-            # As the convolution itself, but one lookup and one product: a GPU makes a plan for a convolution of each
-            # new shape, and every batch has another number of words.
+            # Equal to the convolution, as one lookup and one product. A GPU plans a convolution for each new shape, and
+            # each batch has another number of words.
             windows = self._windows(around, width)
             weight = convolution.weight.transpose(1, 2).flatten(1)
             responses = nn.functional.linear(windows, weight, convolution.bias).masked_fill(padding, -torch.inf)
@@ -194,10 +197,10 @@ class CharacterCnn(nn.Module):
         return torch.relu(torch.cat(features, dim=1))
 
     def _windows(self, around: Tensor, width: int) -> Tensor:  # (W, C + width - 1) -> (W, C, width * character_dim)
-        """The vectors of the characters that a filter sees at each place."""
+        """The character vectors in the window of a filter at each position."""
         if not self.training or self.dropout.p == 0:
-            seen: Tensor = self.characters(around.unfold(1, width, 1))
-            return seen.flatten(2)
-        # Dropped before they are laid out: all places of a filter see a character alike.
+            windows: Tensor = self.characters(around.unfold(1, width, 1))
+            return windows.flatten(2)
+        # Dropout before unfolding: a character is equal in all windows that contain it.
         dropped: Tensor = self.dropout(self.characters(around))
         return dropped.unfold(1, width, 1).transpose(2, 3).flatten(2)

@@ -30,22 +30,22 @@ from elmore.text.style import TokenStyle
 
 VECTORS, INDEX = "vectors.npy", "index.npz"
 DIGEST_BYTES = 16
-DEFAULT_BOUND = 8 * 2**30
-TOKENS_PER_PART = 25_000  # some seconds of a CPU
+DEFAULT_MAX_BYTES = 8 * 2**30
+TOKENS_PER_PART = 25_000  # some seconds on a CPU
 
 Tokens = Sequence[str]
 LayerDtype = Literal["float16", "float32"]
 
 
 class LayerSource(Protocol):
-    """Gives the layers of sentences."""
+    """Returns the layers of sentences."""
 
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
-        """(T, L, dim) for each sentence; not to be written to."""
+        """(T, L, dim) for each sentence. The arrays are read-only."""
 
 
 class LayerReader:
-    """Reads sentences with a frozen biLM whenever it is asked.
+    """Encodes sentences with a frozen biLM on each call.
 
     >>> reader = LayerReader(Embedder.from_pretrained("tiny-random"))
     >>> [layers.shape for layers in reader.layers([["Why", "?"]])]  # tokens, layers, size
@@ -54,14 +54,14 @@ class LayerReader:
 
     def __init__(self, embedder: Embedder, *, token_style: TokenStyle = "moses", dtype: LayerDtype = "float16") -> None:
         self.embedder = embedder
-        # Rounded alike in training and afterwards, so that what is predicted does not depend on what was cached.
+        # The same rounding with and without a cache, so that predictions do not depend on the cache.
         self.options = InferenceOptions(layers="all", dtype=dtype, token_style=token_style)
 
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
         return list(self.iterate(sentences))
 
     def iterate(self, sentences: Sequence[Tokens]) -> Iterator[NDArray[np.floating]]:
-        """As `layers`, one by one."""
+        """As `layers`, as an iterator."""
         items = ((list(sentence), None) for sentence in sentences)
         for batch in self.embedder.encode_batches(items, self.options):
             for vectors in batch.split():
@@ -69,41 +69,41 @@ class LayerReader:
 
 
 class RecentLayers:
-    """Gives the layers of sentences; those of the last so many tokens are remembered, and not read again.
+    """Returns the layers of sentences, and stores the layers of the last `tokens` tokens in memory.
 
-    Batches of like length bring what examples share close together: the predicates of a sentence, the questions about
-    a paragraph. Where a border falls between two of them, the second batch has the same to read.
+    Examples that share a sentence, such as its predicates or the questions about a paragraph, have the same length and
+    are in the same batch or in neighboring batches. Without this class, the second batch would encode it again.
     """
 
     def __init__(self, source: LayerSource, *, tokens: int) -> None:
-        self._source, self._bound = source, tokens
-        self._recent: dict[tuple[str, ...], NDArray[np.floating]] = {}  # the latest last
+        self._source, self._max_tokens = source, tokens
+        self._recent: dict[tuple[str, ...], NDArray[np.floating]] = {}  # the latest at the end
 
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
-        wanted = [tuple(sentence) for sentence in sentences]
-        missing = [tokens for tokens in dict.fromkeys(wanted) if tokens not in self._recent]
-        read = dict(zip(missing, self._source.layers(missing), strict=True))
-        found = [read[tokens] if tokens in read else self._recent[tokens] for tokens in wanted]
-        for tokens, layers in zip(wanted, found, strict=True):
+        keys = [tuple(sentence) for sentence in sentences]
+        missing = [tokens for tokens in dict.fromkeys(keys) if tokens not in self._recent]
+        encoded = dict(zip(missing, self._source.layers(missing), strict=True))
+        results = [encoded[tokens] if tokens in encoded else self._recent[tokens] for tokens in keys]
+        for tokens, layers in zip(keys, results, strict=True):
             self._recent.pop(tokens, None)
             self._recent[tokens] = layers
         total = sum(map(len, self._recent))
         for tokens in list(self._recent):
-            if total <= self._bound:
+            if total <= self._max_tokens:
                 break
             total -= len(self._recent.pop(tokens))
-        return found
+        return results
 
 
 class PartAdded(NamedTuple):
-    """How much of a text went by, read now or known before."""
+    """The size of a part whose layers are now available: encoded now, or cached before."""
 
     sentences: int
     tokens: int
 
 
 class LayerCache:
-    """Gives the layers of sentences, from disk where they are.
+    """Returns the layers of sentences, from disk if they are cached.
 
     >>> import tempfile
     >>> cache = LayerCache(LayerReader(Embedder.from_pretrained("tiny-random")), Path(tempfile.mkdtemp()))
@@ -112,87 +112,87 @@ class LayerCache:
     [(2, 3, 32)]
     """
 
-    def __init__(self, reader: LayerReader, folder: Path, *, bound: int = DEFAULT_BOUND) -> None:
+    def __init__(self, reader: LayerReader, folder: Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._reader = reader
         embedder, options = reader.embedder, reader.options
         # The fingerprint covers the text style, which decides which words tokens of another style become.
-        about = f"{embedder.fingerprint()} {options.token_style} {options.dtype} {embedder.compute}"
-        self._folder = folder / hashlib.blake2b(about.encode(), digest_size=DIGEST_BYTES).hexdigest()
-        self._bound = bound  # bytes of all parts
+        key = f"{embedder.fingerprint()} {options.token_style} {options.dtype} {embedder.compute}"
+        self._folder = folder / hashlib.blake2b(key.encode(), digest_size=DIGEST_BYTES).hexdigest()
+        self._max_bytes = max_bytes  # of all parts
         self._dtype = np.dtype(str(options.dtype))
         self._token_shape = (embedder.num_layers, embedder.dim)
-        self._places: dict[bytes, tuple[NDArray[np.floating], int, int]] = {}
+        self._slices: dict[bytes, tuple[NDArray[np.floating], int, int]] = {}
         self._digests: dict[tuple[str, ...], bytes] = {}
         self._opened: set[str] = set()
         self._has_warned = False
 
     def add_in_parts(self, sentences: Iterable[Tokens]) -> Iterator[PartAdded]:
-        """As `add`, part by part, so that whoever waits is told, and can stop and keep what was read."""
-        every = list(sentences)
+        """As `add`, in parts, for progress and for stopping between parts. Finished parts are saved."""
+        sentences = list(sentences)
         with self._locked():
-            self._within_bound(self._missing(every))  # said of all at once, if there is no room for them
-        for part in _parts(every):
+            self._that_fit(self._missing(sentences))  # one warning for all sentences, before the first part
+        for part in _parts(sentences):
             self.add(part)
             yield PartAdded(len(part), sum(map(len, part)))
 
     def add(self, sentences: Iterable[Tokens]) -> None:
-        """Read and keep the layers of all sentences that are not there yet, as far as the bound allows."""
-        # One process reads; those that train beside it find what they need when it is done.
+        """Encode and store the layers of all missing sentences, up to the size limit."""
+        # One process encodes, under the lock. Other processes wait and then read its part.
         with self._locked():
-            kept = self._within_bound(self._missing(sentences))
-            if kept:
-                self._write_part(kept)
+            new = self._that_fit(self._missing(sentences))
+            if new:
+                self._write_part(new)
                 self._open_parts()
 
-    def holds(self, sentences: Iterable[Tokens]) -> bool:
-        """Whether the layers of all these are there, by whomever they were added."""
+    def contains(self, sentences: Iterable[Tokens]) -> bool:
+        """Whether the layers of all sentences are cached, by this or another process."""
         with self._locked():
             return not self._missing(sentences)
 
     def layers(self, sentences: Sequence[Tokens]) -> list[NDArray[np.floating]]:
-        """(T, L, dim) for each sentence; what is on disk as it lies there."""
-        places = [self._places.get(self._digest(sentence)) for sentence in sentences]
-        missing = [sentence for sentence, place in zip(sentences, places, strict=True) if place is None]
-        read = iter(self._reader.layers(missing))
-        return [next(read) if place is None else place[0][place[1] : place[2]] for place in places]
+        """(T, L, dim) for each sentence. Cached layers are memory-mapped."""
+        slices = [self._slices.get(self._digest(sentence)) for sentence in sentences]
+        missing = [sentence for sentence, cached in zip(sentences, slices, strict=True) if cached is None]
+        encoded = iter(self._reader.layers(missing))
+        return [next(encoded) if cached is None else cached[0][cached[1] : cached[2]] for cached in slices]
 
     def _locked(self) -> AbstractContextManager[None]:
         make_folder(self._folder)
         return file_lock(self._folder / LOCK)
 
     def _missing(self, sentences: Iterable[Tokens]) -> dict[bytes, Tokens]:
-        """Of these sentences those that nobody has added yet."""
+        """The sentences whose layers are not cached, by digest."""
         self._open_parts()
-        wanted = {self._digest(sentence): sentence for sentence in sentences}
-        return {digest: sentence for digest, sentence in wanted.items() if digest not in self._places}
+        digests = {self._digest(sentence): sentence for sentence in sentences}
+        return {digest: sentence for digest, sentence in digests.items() if digest not in self._slices}
 
     def _digest(self, sentence: Tokens) -> bytes:
-        """Made once for a sentence: a training comes to it in every epoch."""
+        """The digest of a sentence, computed once: each epoch requests the same sentences."""
         tokens = tuple(sentence)
         if tokens not in self._digests:
             self._digests[tokens] = _digest(tokens)
         return self._digests[tokens]
 
-    def _within_bound(self, missing: dict[bytes, Tokens]) -> dict[bytes, Tokens]:
-        """Of these sentences those for which there is room."""
+    def _that_fit(self, missing: dict[bytes, Tokens]) -> dict[bytes, Tokens]:
+        """The first of the missing sentences, up to the size limit. Warns about the others once."""
         bytes_per_token = math.prod(self._token_shape) * self._dtype.itemsize
-        room = self._bound - sum(file.stat().st_size for file in self._folder.glob(f"*/{VECTORS}"))
-        kept: dict[bytes, Tokens] = {}
+        room = self._max_bytes - sum(file.stat().st_size for file in self._folder.glob(f"*/{VECTORS}"))
+        fitting: dict[bytes, Tokens] = {}
         for digest, sentence in missing.items():
             room -= len(sentence) * bytes_per_token
             if room < 0:
                 break
-            kept[digest] = sentence
-        if len(kept) < len(missing) and not self._has_warned:
+            fitting[digest] = sentence
+        if len(fitting) < len(missing) and not self._has_warned:
             self._has_warned = True
-            left = len(missing) - len(kept)
+            others = pluralize(len(missing) - len(fitting), "sentence")
             warnings.warn(
-                f"the layers of {pluralize(left, 'sentence')} do not fit into the cache of {self._bound / 2**30:.1f} "
-                "GiB, and are computed anew each time they are read",
+                f"the layers of {others} do not fit into the cache of {self._max_bytes / 2**30:.1f} GiB and are "
+                "computed again on each use",
                 InputWarning,
                 stacklevel=3,
             )
-        return kept
+        return fitting
 
     def _write_part(self, sentences: dict[bytes, Tokens]) -> None:
         lengths = [len(sentence) for sentence in sentences.values()]
@@ -200,10 +200,10 @@ class LayerCache:
         with atomic_write_folder(self._folder / name) as part:
             shape = (sum(lengths), *self._token_shape)
             vectors = np.lib.format.open_memmap(part / VECTORS, mode="w+", dtype=self._dtype, shape=shape)
-            place = 0
+            start = 0
             for layers in self._reader.iterate(list(sentences.values())):
-                vectors[place : place + len(layers)] = layers
-                place += len(layers)
+                vectors[start : start + len(layers)] = layers
+                start += len(layers)
             vectors.flush()
             digests = np.frombuffer(b"".join(sentences), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
             np.savez(part / INDEX, digests=digests, lengths=np.array(lengths))
@@ -218,7 +218,7 @@ class LayerCache:
                 stops = np.cumsum(index["lengths"])
                 starts = stops - index["lengths"]
                 for digest, start, stop in zip(index["digests"], starts.tolist(), stops.tolist(), strict=True):
-                    self._places[digest.tobytes()] = (vectors, start, stop)
+                    self._slices[digest.tobytes()] = (vectors, start, stop)
 
 
 def _parts(sentences: Iterable[Tokens]) -> Iterator[list[Tokens]]:

@@ -1,4 +1,4 @@
-"""The tokens of some sentences as a task's model reads them: numbers of words and characters, and ELMo's layers.
+"""The input of a task model: word ids, character ids and ELMo layers of a batch of sentences.
 
 B sentences, T tokens, W distinct tokens of a batch, C characters, L layers, dim size of a biLM's vector.
 """
@@ -18,15 +18,15 @@ Tokens = Sequence[str]
 
 
 class TokenInputs(NamedTuple):
-    """A batch of sentences; padding at the end of each."""
+    """A batch of sentences, padded at the end."""
 
     tokens: Sequence[Tokens]
     lengths: tuple[int, ...]
-    mask: Tensor  # (B, T) true where there is a token
-    words: Tensor  # (B, T) numbers of words
-    characters: Tensor  # (W, C) those of each distinct token
-    distinct: Tensor  # (B, T) which of these stands where
-    layers: Tensor | None = None  # (B, T, L, dim) of a biLM that is not trained; None: none, or read by the model
+    mask: Tensor  # (B, T) False for padding
+    words: Tensor  # (B, T) word ids
+    characters: Tensor  # (W, C) character ids of each distinct token
+    token_types: Tensor  # (B, T) the row in `characters` of each token
+    layers: Tensor | None = None  # (B, T, L, dim) of a frozen biLM; None without one
 
     @classmethod
     def of(
@@ -37,9 +37,9 @@ class TokenInputs(NamedTuple):
         *,
         pinned: bool = False,
     ) -> "TokenInputs":
-        """Number the tokens; `layers` has those (T, L, dim) of each sentence.
+        """Look up the ids of the tokens. `layers` are the layers (T, L, dim) of each sentence.
 
-        With `pinned` they are laid out in memory that a GPU can fetch by itself.
+        With `pinned`, the layers are in pinned memory, for asynchronous copies to a GPU.
 
         >>> inputs = TokenInputs.of([["the", "bow"], ["bow"]], TokenVocabulary(("bow", "the"), characters=tuple("bow")))
         >>> inputs.words.tolist(), inputs.mask.tolist()
@@ -47,19 +47,19 @@ class TokenInputs(NamedTuple):
         """
         lengths = tuple(map(len, sentences))
         numbers: dict[str, int] = {}
-        found = [numbers.setdefault(token, len(numbers)) for sentence in sentences for token in sentence]
-        mask = _filled(lengths)
-        distinct = np.zeros(mask.shape, dtype=np.int64)
-        distinct[mask] = found
+        rows = [numbers.setdefault(token, len(numbers)) for sentence in sentences for token in sentence]
+        mask = _mask(lengths)
+        token_types = np.zeros(mask.shape, dtype=np.int64)
+        token_types[mask] = rows
         words = np.array([vocabulary.word_number(token) for token in numbers] or [0], dtype=np.int64)
         return cls(
             tokens=sentences,
             lengths=lengths,
             mask=torch.from_numpy(mask),
-            words=torch.from_numpy(words[distinct] * mask),
+            words=torch.from_numpy(words[token_types] * mask),
             characters=torch.from_numpy(_characters(numbers, vocabulary)),
-            distinct=torch.from_numpy(distinct),
-            layers=_padded(layers, places=mask.shape[1], pinned=pinned) if layers else None,
+            token_types=torch.from_numpy(token_types),
+            layers=_padded(layers, positions=mask.shape[1], pinned=pinned) if layers else None,
         )
 
     def to(self, device: torch.device) -> "TokenInputs":
@@ -67,40 +67,40 @@ class TokenInputs(NamedTuple):
             mask=send(self.mask, device),
             words=send(self.words, device),
             characters=send(self.characters, device),
-            distinct=send(self.distinct, device),
+            token_types=send(self.token_types, device),
             layers=None if self.layers is None else send(self.layers, device),
         )
 
-    def spread(self, numbers: Sequence[int]) -> Tensor:  # (B, T)
-        """One number for each token, from the first of the first sentence to the last of the last, where it stands."""
-        mask = _filled(self.lengths)
-        spread = np.zeros(mask.shape, dtype=np.int64)
-        spread[mask] = numbers
-        return send(torch.from_numpy(spread), self.mask.device)
+    def scatter_to_tokens(self, numbers: Sequence[int]) -> Tensor:  # (B, T)
+        """Numbers of all tokens, in the order of the sentences, as a padded batch; 0 for padding."""
+        mask = _mask(self.lengths)
+        scattered = np.zeros(mask.shape, dtype=np.int64)
+        scattered[mask] = numbers
+        return send(torch.from_numpy(scattered), self.mask.device)
 
 
-def _padded(layers: Sequence[NDArray[np.floating]], *, places: int, pinned: bool) -> Tensor:  # (B, T, L, dim)
-    """Straight from where they lie: they are by far the most of a batch, and every copy of them takes its time."""
+def _padded(layers: Sequence[NDArray[np.floating]], *, positions: int, pinned: bool) -> Tensor:  # (B, T, L, dim)
+    """The padded layers. They are most of the bytes of a batch, so they are copied only once."""
     dtype = torch.from_numpy(np.empty(0, layers[0].dtype)).dtype
-    padded = torch.empty(len(layers), places, *layers[0].shape[1:], dtype=dtype, pin_memory=pinned)
-    for row, own in zip(padded.numpy(), layers, strict=True):
-        row[: len(own)] = own
-        row[len(own) :] = 0
+    padded = torch.empty(len(layers), positions, *layers[0].shape[1:], dtype=dtype, pin_memory=pinned)
+    for row, sentence in zip(padded.numpy(), layers, strict=True):
+        row[: len(sentence)] = sentence
+        row[len(sentence) :] = 0
     return padded
 
 
 def _characters(words: Collection[str], vocabulary: TokenVocabulary) -> NDArray[np.int64]:  # (W, C)
-    # A model without a character CNN knows no character, and asks for none.
+    # A model without a character CNN has no characters in its vocabulary.
     lengths = tuple(map(len, words)) if vocabulary.characters else (0,) * len(words)
-    places = _filled(lengths or (0,), at_least=1)
-    numbers = np.full(places.shape, NO_CHARACTER, dtype=np.int64)
+    mask = _mask(lengths or (0,), at_least=1)
+    numbers = np.full(mask.shape, NO_CHARACTER, dtype=np.int64)
     if vocabulary.characters:
-        numbers[places] = vocabulary.character_numbers("".join(words))
+        numbers[mask] = vocabulary.character_numbers("".join(words))
     return numbers
 
 
-def _filled(lengths: Sequence[int], *, at_least: int = 0) -> NDArray[np.bool_]:
-    """A row for each length, true at so many places from its beginning."""
-    places = np.arange(max(max(lengths, default=0), at_least))
-    filled: NDArray[np.bool_] = places < np.array(lengths, dtype=np.int64).reshape(-1, 1)
-    return filled
+def _mask(lengths: Sequence[int], *, at_least: int = 0) -> NDArray[np.bool_]:
+    """(B, T) True at the first positions of each row, as many as its length. T is `at_least` or more."""
+    positions = np.arange(max(max(lengths, default=0), at_least))
+    mask: NDArray[np.bool_] = positions < np.array(lengths, dtype=np.int64).reshape(-1, 1)
+    return mask

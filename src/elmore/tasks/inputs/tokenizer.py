@@ -1,4 +1,4 @@
-"""Raw text cut as a task's data is: into sentences, and those into tokens of its own style, with their places."""
+"""Split raw text into sentences and tokens in the token style of a task's data, with offsets."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,15 +11,15 @@ from elmore.text.token_styles import tokenize_in_style
 
 
 class TokenizedSentence(NamedTuple):
-    """A sentence as tokens."""
+    """The tokens of a sentence, and their offsets."""
 
     tokens: list[str]
-    offsets: list[tuple[int, int]]  # per token the characters [start, end) of the text
+    offsets: list[tuple[int, int]]  # for each token, its characters [start, end) in the text
 
 
 @dataclass(frozen=True)
 class StyledTokenizer:
-    """Cuts text in one token style.
+    """Tokenizes text in one token style.
 
     >>> StyledTokenizer("ud").tokens("I don't.")
     TokenizedSentence(tokens=['I', 'do', "n't", '.'], offsets=[(0, 1), (2, 4), (4, 7), (7, 8)])
@@ -27,22 +27,24 @@ class StyledTokenizer:
 
     token_style: TokenStyle
     language: str = DEFAULT_LANGUAGE
-    name: str = "the text"  # what warnings call it
+    name: str = "the text"  # in warnings
 
     def sentences(self, text: str) -> list[TokenizedSentence]:
         """The sentences of a text."""
         style = TokenizerConfig(tokenizer_version=TOKENIZER_VERSION, language=self.language)
-        found = []
+        sentences = []
         for span in split_text(text, style=style, advice=UNWRAP_ADVICE, name=self.name):
             tokens, offsets = self.tokens(text[span.start : span.end])
-            found.append(TokenizedSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets]))
-        return found
+            sentences.append(
+                TokenizedSentence(tokens, [(start + span.start, end + span.start) for start, end in offsets])
+            )
+        return sentences
 
     def tokens(self, text: str) -> TokenizedSentence:
-        """A text as one sentence."""
+        """The tokens of a text that is one sentence."""
         return TokenizedSentence(*tokenize_in_style(text, self.token_style, language=self.language))
 
 
 def raw_text_tokenizer(options: TaskOptions, *, name: str = "the text") -> StyledTokenizer:
-    """The tokenizer for data files that contain raw text; the style "auto" is Moses there."""
+    """The tokenizer for data files that contain raw text; for them, the style "auto" is Moses."""
     return StyledTokenizer("moses" if options.token_style == "auto" else options.token_style, name=name)

@@ -186,7 +186,7 @@ class RoleLabeler(TaskModel[RoleExample, PredictedRoles]):
             # A sentence without a predicate has no tags. O is a placeholder; `rows` does not select the sentence.
             tags = (example.tags or ["O"] * len(example.tokens) for example in batch.examples)
             tag_ids = [self._tag_ids[tag] for sentence in tags for tag in sentence]
-            gold = inputs.spread(tag_ids).index_select(0, rows)
+            gold = inputs.scatter_to_tokens(tag_ids).index_select(0, rows)
             chosen = log_probs.gather(2, gold.unsqueeze(2)).squeeze(2)
             loss = loss - chosen.masked_fill(~inputs.mask.index_select(0, rows), 0).sum() / len(pairs)
         return loss

@@ -146,7 +146,7 @@ class TaggerModel(TaskModel[TaggedTokens, list[str]]):
 
     def loss(self, batch: Batch[TaggedTokens]) -> Tensor:
         (inputs,) = batch.inputs
-        gold = inputs.spread([self._tag_ids[tag] for example in batch.examples for tag in example.tags])
+        gold = inputs.scatter_to_tokens([self._tag_ids[tag] for example in batch.examples for tag in example.tags])
         losses = self.tagger.loss(self._emissions(inputs), gold, inputs.mask)
         return losses.mean() + self.embedder.penalty()
 
