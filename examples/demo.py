@@ -1,4 +1,4 @@
-"""What `make demo` shows: one word and its meanings, and that the same sentence has the same vectors every time."""
+"""The output of `make demo`: nearest neighbors of ambiguous words, and a check that vectors are reproducible."""
 
 import tempfile
 from contextlib import suppress

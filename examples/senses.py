@@ -1,9 +1,9 @@
-"""One word, two meanings: which uses of a word does a contextual vector find alike?
+"""One word, two meanings: the nearest neighbors of the contextual vectors of a word.
 
     python examples/senses.py [MODEL]
 
-Nearest neighbours of a marked word among the words of senses.txt: by the word alone, and in its context. Each line of
-that file says which sense of bow, play or bank its sentence has, if any, so that one sees at a glance what was found.
+Prints the nearest neighbors of a marked word among the words of senses.txt, with context-free and with contextual
+vectors. Each line of the file has a sentence and the sense of bow, play or bank in it, if any.
 """
 
 import sys
@@ -31,37 +31,39 @@ QUERIES = {
         "The [bank] gave them a loan for the shop.": "money",
     },
 }
-WORD, MEANING = 0, 2  # layer 0 knows the word alone, the second LSTM layer most of what it means here
+WORD, MEANING = 0, 2  # layer 0 is context-free, layer 2 is the upper LSTM layer
 SHOWN = 3
 
 
 class Uses:
-    """Every word of every sentence of the list, with its vectors."""
+    """All words of the sentences, with their vectors."""
 
     def __init__(self, model: Embedder) -> None:
         self.model = model
         self.tokens = [model.tokenize(sentence) for sentence in SENTENCES]
-        self.places = [(number, place) for number, one in enumerate(self.tokens) for place in range(len(one.words))]
+        self.positions = [
+            (number, position) for number, sentence in enumerate(self.tokens) for position in range(len(sentence.words))
+        ]
         layers = np.concatenate(model.encode(SENTENCES, layers=[WORD, MEANING]), axis=1)
         self.vectors = dict(zip((WORD, MEANING), layers, strict=True))  # each (all words, dim)
 
     def nearest_words(self, query: str) -> list[tuple[float, str]]:
-        """The words most like the one marked in the query, by layer 0: how alike, and how often they stand there."""
-        counts = Counter(self.tokens[number].words[place] for number, place in self.places)
-        alike = {self.tokens[number].words[place]: value for value, (number, place) in self._ranked(query, WORD)}
+        """The words most similar to the marked word, by layer 0: similarity, and the word with its frequency."""
+        counts = Counter(self.tokens[number].words[position] for number, position in self.positions)
+        alike = {self.tokens[number].words[position]: value for value, (number, position) in self._ranked(query, WORD)}
         return [(value, f"{word} ×{counts[word]}") for word, value in list(alike.items())[:SHOWN]]
 
     def nearest_uses(self, query: str) -> list[tuple[float, str, str]]:
-        """The uses most like the one marked in the query: how alike, of which sense, and where."""
+        """The uses most similar to the marked word: similarity, sense, and the marked sentence."""
         ranked = self._ranked(query, MEANING)[:SHOWN]
-        return [(value, SENSES[number], self._marked(number, place)) for value, (number, place) in ranked]
+        return [(value, SENSES[number], self._marked(number, position)) for value, (number, position) in ranked]
 
     def _ranked(self, query: str, layer: int) -> list[tuple[float, tuple[int, int]]]:
         alike = self.model.similarity(self.model.word_vector(query, layers=layer), self.vectors[layer])[0]
-        return [(float(alike[n]), self.places[n]) for n in np.argsort(-alike, kind="stable")]
+        return [(float(alike[n]), self.positions[n]) for n in np.argsort(-alike, kind="stable")]
 
-    def _marked(self, number: int, place: int) -> str:
-        start, end = self.tokens[number].offsets[place]
+    def _marked(self, number: int, position: int) -> str:
+        start, end = self.tokens[number].offsets[position]
         return f"{SENTENCES[number][:start]}[{SENTENCES[number][start:end]}]{SENTENCES[number][end:]}"
 
 

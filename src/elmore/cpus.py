@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-# Windows waits for at most 64 objects at once. Two of them are not processes, and Python's own limit is 61.
+# Windows waits for at most 64 objects in one call. Two of them are not processes, and Python's own limit is 61.
 MOST_PROCESSES = 61 if sys.platform == "win32" else 4096
 
 ROOT = Path("/")
@@ -25,7 +25,7 @@ def available_cpus() -> int:
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota()
-    # Half a CPU more than one is worth a second thread.
+    # Rounded up: with a quota of 1.5 CPUs, two threads are faster than one.
     return cpus if quota is None else max(1, min(cpus, math.ceil(quota)))
 
 

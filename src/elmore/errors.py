@@ -50,7 +50,7 @@ class MissingExtra(ElmoreError, ImportError):
     """An optional library is not installed."""
 
     def __init__(self, what: str, *, library: str = "", extra: str = "") -> None:
-        # `what` alone is the whole message: pickle passes only the message to another process.
+        # pickle passes only the complete message to another process, as `what`.
         super().__init__(
             f"{what} requires {library}. Install it with: pip install 'elmore[{extra}]'" if library else what
         )

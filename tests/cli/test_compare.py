@@ -22,7 +22,7 @@ def words(data, folder, *more) -> list[str]:
 def test_the_table_goes_to_standard_output_and_a_training_that_failed_makes_the_code_1(elmore, data, tmp_path):
     ended = elmore(*words(data, tmp_path / "comparison", "--layers", "last,7"))
     assert ended.code == 1
-    assert "layers=7, seed 1: failed: elmo.layers is 7, and the biLM has layers 0 to 2" in ended.err
+    assert "layers=7, seed 1: failed: elmo.layers is 7, but the biLM has layers 0 to 2" in ended.err
     assert "1 run failed; to repeat it, run the same command again" in ended.err
     title, _, *rows = ended.out.splitlines()
     assert title == "ner, test: F1"

@@ -68,17 +68,17 @@ def another_word(model: Path) -> None:
 # What is done to a model, and what is said behind its name, by `elmore info` too.
 SEEN_BY_ALL = [
     (lambda model: (model / "task.json").write_text('{"task": "ner"}'), "task.json: labels is missing"),
-    (edited("labels", to={}), "task.json: labels.kinds is missing; a model of ner has it"),
-    (edited("labels", "kinds", to=[]), "task.json: labels.kinds is empty; a model of ner has learnt one label at"),
+    (edited("labels", to={}), "task.json: labels.kinds is missing; a model of ner requires it"),
+    (edited("labels", "kinds", to=[]), "task.json: labels.kinds is empty; a model of ner requires at least one label"),
     (edited("labels", "kinds", to="PER"), "task.json: labels.kinds is 'PER'; it must be a list, each of it a string"),
     (edited("labels", "kinds", to=["PER", 3]), "task.json: labels.kinds is ['PER', 3]; it must be a list, each"),
     (edited("task", to="names"), "task.json: the task 'names' is not one"),
     (edited("recipe", "task", "hidden", to=[-1]), "task.json: recipe.task.hidden is [-1]; it must be a list"),
     (edited("recipe", "elmo", to=3), "task.json: recipe.elmo is 3; it must be a table of fields"),
-    (edited("elmo", to=None), "task.json: the biLM, elmo, is missing, and recipe.elmo.where is input"),
+    (edited("elmo", to=None), "task.json: elmo, the reference to the biLM, is missing, but recipe.elmo.where is input"),
     (
         edited("recipe", "elmo", "where", to="none"),
-        "task.json: the biLM, elmo, is there, and recipe.elmo.where is none",
+        "task.json: elmo, the reference to the biLM, is given, but recipe.elmo.where is none",
     ),
     (edited("vector_dim", to=-1), "task.json: vector_dim is -1; it must be a whole number, at least 0"),
     (edited("mixes", "input", to={"weights": [1]}), "task.json: mixes.input.gamma is missing"),
@@ -87,21 +87,21 @@ SEEN_BY_ALL = [
     (lambda model: (model / "task.json").write_text("[" * 200_000), "task.json: not JSON: maximum recursion depth"),
     (lambda model: (model / "words.txt").unlink(), "words.txt is missing"),
     (lambda model: (model / "words.txt").write_bytes(b"\xff\n"), "words.txt: is not UTF-8"),
-    (another_word, "task.json: learnt_words is 15, and words.txt has 16 words"),
+    (another_word, "task.json: learnt_words is 15, but words.txt has 16 words"),
 ]
 # What is seen when the model is put together.
 SEEN_WHEN_LOADED = [
-    (edited("elmo", "dim", to=7), "task.json: elmo.dim is 7, and tiny-random has 32"),
+    (edited("elmo", "dim", to=7), "task.json: elmo.dim is 7, but tiny-random has 32"),
     (edited("labels", "kinds", to=["LOC", ""]), "'B-' is not a tag of spans"),
     (
         edited("recipe", "task", "hidden", to=[10**12]),
-        "the model that the recipe asks for does not fit into the memory",
+        "the model of this recipe does not fit into the memory",
     ),
-    (with_tensor("extra", torch.zeros(2)), "model.safetensors: holds extra, which task.json knows nothing of"),
+    (with_tensor("extra", torch.zeros(2)), "model.safetensors: contains extra, which task.json does not have"),
     (without_tensors, "model.safetensors: lacks embedder.characters.characters.weight, "),
     (
         with_tensor("embedder.words.learnt", torch.zeros(2, 2)),
-        "model.safetensors: embedder.words.learnt has shape (2, 2); task.json asks for (16, 50)",
+        "model.safetensors: embedder.words.learnt has shape (2, 2); task.json requires (16, 50)",
     ),
 ]
 

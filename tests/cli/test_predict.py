@@ -257,7 +257,7 @@ def test_bytes_that_are_no_text_are_named_and_can_be_replaced(predicted):
 def test_a_bilm_that_is_not_the_one_is_refused(predicted):
     ended = predicted("ner", SENTENCE, "--elmo", "elmore-en")
     assert ended.code == 1
-    assert "ner: the biLM elmore-en is not the one this model was trained with, which was tiny-" in ended.err
+    assert "is not the biLM that this model was trained with, tiny-" in ended.err
     ended = predicted("ner", SENTENCE, "--elmo", "nobody")
     assert "ner: the biLM of this model is missing: nobody: no such file or folder" in ended.err
 
@@ -302,7 +302,7 @@ def test_official_predictions_of_a_file_are_written_and_other_tasks_have_none(el
         assert ended.err.startswith(f"elmore: {told}")
     ended = elmore("predict", models["ner"], models["ner"].parent / "names.conll", "--official", "--device", "cpu")
     assert ended.code == 1
-    assert ended.err == "elmore: the task ner has no official form of predictions; take --json\n"
+    assert ended.err == "elmore: the task ner has no official format of predictions; use --json\n"
 
 
 @pytest.mark.parametrize("task", ["srl", "coref"])
@@ -385,4 +385,4 @@ def test_the_models_inside_go_by_their_names_everywhere(elmore, models, monkeypa
     (tmp_path / "pos").symlink_to(models["ner"], target_is_directory=True)
     ended = elmore("predict", "pos", "text")
     assert ended.code == 0
-    assert "pos is a folder here, which is used" in ended.err
+    assert "the folder pos is used" in ended.err

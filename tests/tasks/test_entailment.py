@@ -69,7 +69,7 @@ def test_a_pair_is_judged_alike_alone_in_a_batch_and_as_json(run):
 
 @pytest.mark.parametrize("pair", [PAIRS[0][:2], {"premise": "A man plays.", "hypothesis": "Nobody plays."}])
 def test_a_pair_that_is_no_string_is_refused_by_its_number(pair, run):
-    told = f"^text 2: a text is to be a string, and this is a {type(pair).__name__}; .* comes as a string of JSON$"
+    told = f"^text 2: the text is a {type(pair).__name__}, not a string; .* as a JSON string$"
     with pytest.raises(InputError, match=told):
         load(run, device="cpu").predict(["A man plays.\tNobody plays.", pair])
 

@@ -115,10 +115,13 @@ def test_the_same_again_trains_nothing_and_more_trains_only_what_is_new(data, tm
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"recipe": {**RECIPE, "training.epochs": 5}}, r"the recipe is not .*training.epochs was 4, and is 5"),
-        ({"dev": "test"}, "the --dev data is not what"),
-        ({"test": "test"}, "the --test data is not what"),
-        ({"variants": [paper_variants()[0], Variant(name=WITH, changes={"elmo.layers": 1})]}, "was another variant"),
+        ({"recipe": {**RECIPE, "training.epochs": 5}}, r"the recipe differs .*training.epochs was 4 and is now 5"),
+        ({"dev": "test"}, "the --dev data differs from"),
+        ({"test": "test"}, "the --test data differs from"),
+        (
+            {"variants": [paper_variants()[0], Variant(name=WITH, changes={"elmo.layers": 1})]},
+            "with other changes",
+        ),
     ],
 )
 def test_other_data_and_other_recipes_are_refused(done, data, changes, complaint):
@@ -137,7 +140,7 @@ def test_a_field_that_recipes_did_not_have_then_was_what_it_is_by_default(done, 
         (folder / "comparison.json").write_text(json.dumps(older))
         assert of_kind(RunStarted, small_compare(data, folder)) == []
         (folder / "comparison.json").write_text(json.dumps(older))
-        with pytest.raises(InputError, match=r"elmo\.gamma was 1\.0, and is 0\.5"):
+        with pytest.raises(InputError, match=r"elmo\.gamma was 1\.0 and is now 0\.5"):
             list(small_compare(data, folder, recipe={**RECIPE, "elmo.gamma": 0.5}))
     finally:
         (folder / "comparison.json").write_text(json.dumps(about))
@@ -149,7 +152,7 @@ def test_another_bilm_under_the_same_name_is_refused(done, data):
     stored = about["biLM tiny-random"]
     try:
         (folder / "comparison.json").write_text(json.dumps({**about, "biLM tiny-random": "0" * 64}))
-        with pytest.raises(InputError, match="the biLM tiny-random is not what"):
+        with pytest.raises(InputError, match="the biLM tiny-random differs from"):
             list(small_compare(data, folder, seeds=2))
     finally:
         (folder / "comparison.json").write_text(json.dumps({**about, "biLM tiny-random": stored}))
@@ -168,7 +171,7 @@ def test_a_training_that_fails_is_told_and_the_others_go_on(data, tmp_path):
     for _ in range(2):  # the second time it is tried again, and nothing else
         events = list(small_compare(data, folder, variants=variants))
         (failed,) = of_kind(RunFailed, events)
-        assert failed.error == "elmo.layers is 7, and the biLM has layers 0 to 2"
+        assert failed.error == "elmo.layers is 7, but the biLM has layers 0 to 2"
         assert "Traceback" in failed.details.read_text()
         assert events[-1].failed == 1
         assert [row.variant for row in events[-1].comparison.rows] == [WITHOUT, WITH]
@@ -238,7 +241,7 @@ def test_compare_trains_a_task_outside_of_elmore(data, tmp_path):
 def test_the_models_of_all_seeds_are_scored_together_if_that_is_asked_for(data, tmp_path):
     from elmore.tasks.core.trained_model import load
 
-    with pytest.raises(InputError, match="an ensemble has two members or more, and seeds is 1"):
+    with pytest.raises(InputError, match="seeds is 1; an ensemble requires at least 2"):
         small_compare(data, tmp_path, ensembles=True)
     short = {**RECIPE, "training.epochs": 3}
     events = list(small_compare(data, tmp_path, seeds=3, ensembles=True, recipe=short))
@@ -267,7 +270,7 @@ def test_an_ensemble_of_models_that_were_not_kept_is_left_out_with_a_word(data, 
     list(small_compare(data, tmp_path))
     events = list(small_compare(data, tmp_path, seeds=2, ensembles=True))
     assert [event.text.partition(",")[0] for event in of_kind(Message, events)] == [WITHOUT, WITH]
-    assert "with ELMo, ensemble of 2: not scored, because some of its models were not kept" in str(
+    assert "with ELMo, ensemble of 2: not scored, because some of its models were removed" in str(
         of_kind(Message, events)[1]
     )
     assert events[-1].comparison.ensembles == ()
@@ -296,7 +299,7 @@ def test_compare_in_one_process_frees_its_runs_when_it_is_dropped(data, tmp_path
 @pytest.mark.parametrize("name", ["table.md", "results.jsonl", "mixes.png"])
 def test_what_lies_where_a_comparison_would_write_is_kept(name, data, tmp_path):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(InputError, match=f"holds {name}, which may be written over; choose another folder"):
+    with pytest.raises(InputError, match=f"contains {name}, which would be overwritten; choose another folder"):
         list(small_compare(data, tmp_path))
     assert (tmp_path / name).read_text() == "mine"
 

@@ -7,7 +7,7 @@ import torch
 
 from elmore.errors import InputError
 from elmore.tasks.comparison.compare import compare
-from elmore.tasks.comparison.jobs import refuse_fitted
+from elmore.tasks.comparison.jobs import reject_fitted
 from elmore.tasks.comparison.plan import Variant, paper_variants
 from elmore.tasks.core.registry import TASKS
 from elmore.tasks.senses.wic import WIC, CosineThreshold, WicOptions, WicRecipe
@@ -35,7 +35,7 @@ def test_methods_that_are_fitted_are_refused_and_those_that_are_trained_are_not(
     task = TASKS[name]
     own = task.recipe()
     if name not in FITTED:
-        refuse_fitted(task, [own], LABELS[name])
+        reject_fitted(task, [own], LABELS[name])
         return
     fitted, trained = FITTED[name]
     with pytest.raises(
@@ -43,8 +43,8 @@ def test_methods_that_are_fitted_are_refused_and_those_that_are_trained_are_not(
         match=f"^{name} with task.method {fitted} is not trained by gradient descent; compare supports only methods "
         f"that are; compare --task.method {trained}, or measure the method with elmore train and elmore evaluate$",
     ):
-        refuse_fitted(task, [own], LABELS[name])
-    refuse_fitted(task, [replace(own, task=replace(own.task, method=trained))], LABELS[name])
+        reject_fitted(task, [own], LABELS[name])
+    reject_fitted(task, [replace(own, task=replace(own.task, method=trained))], LABELS[name])
 
 
 def wsd_comparison(folder, *more_variants):
@@ -95,7 +95,7 @@ def test_files_beside_the_data_are_to_stay_what_they_were(name, tmp_path):
     file = tmp_path / name
     # The same in another order.
     file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
-    with pytest.raises(InputError, match=rf"the content of .*{name} is not what this comparison was begun with"):
+    with pytest.raises(InputError, match=rf"the content of .*{name} differs from the earlier calls of this comparison"):
         begin()
 
 
@@ -112,5 +112,5 @@ def test_looking_draws_no_random_numbers(tmp_path):
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
-    refuse_fitted(WIC, [WicRecipe(task=WicOptions(method="classifier"))], LABELS["wic"])
+    reject_fitted(WIC, [WicRecipe(task=WicOptions(method="classifier"))], LABELS["wic"])
     assert torch.rand(3).equal(expected)

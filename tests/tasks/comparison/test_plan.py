@@ -60,7 +60,7 @@ def test_fractions_are_those_of_the_rows_with_and_without_and_the_recipes_own_is
     [
         (apply_overrides(BASE, {"elmo.where": "none"}), paper_variants(), 3, "nothing to compare"),
         (BASE, paper_variants()[:1], 3, "two or more variants"),
-        (BASE, [*paper_variants(), Variant(name="With elmo")], 3, "different names"),
+        (BASE, [*paper_variants(), Variant(name="With elmo")], 3, "names of variants must differ"),
         (BASE, [Variant(name=WITH), Variant(name="other")], 3, "the baseline 'without ELMo' is not one of"),
         (BASE, paper_variants(), 0, "at least 1"),
         (BASE, paper_variants(), [1, 1], "different seeds"),

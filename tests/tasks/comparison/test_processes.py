@@ -27,7 +27,7 @@ def test_jobs_run_in_processes_of_their_own_and_what_goes_wrong_in_one_does_not_
     assert threads == 1  # of two at once on a machine, each has one
     assert of(1, events)[:2] == [1, JobWarned("look out")]
     assert of(1, events)[-1].error == "the file is empty"
-    assert of(2, events)[-1].error.startswith("its process died (exit code 9)")
+    assert of(2, events)[-1].error.startswith("its process ended with exit code 9")
 
 
 @pytest.mark.parametrize(("at_once", "number", "threads"), [(2, 2, 2), (3, 4, 1), (9, 2, 2), (1, 1, 4)])

@@ -172,14 +172,14 @@ def test_models_that_do_not_belong_together_are_refused(data, pairs, tmp_path):
     with pytest.raises(InputError, match=r"run: has other labels than .*ner-1"):
         load([pairs["ner"][0], tmp_path / "run"], device="cpu")
     for field, value, told in (
-        ("max_width", 3, "3, and .*coref-1 2;"),
-        ("spans_per_word", 1.5, r"1\.5, and .*coref-1 2\.0;"),
-        ("max_antecedents", 7, "7, and .*coref-1 250;"),
+        ("max_width", 3, "3, but .*coref-1 has 2;"),
+        ("spans_per_word", 1.5, r"1\.5, but .*coref-1 has 2\.0;"),
+        ("max_antecedents", 7, "7, but .*coref-1 has 250;"),
     ):
         train_small("coref", tmp_path / field, data["coref"], **{f"task__{field}": value}, **SHORT)
         with pytest.raises(InputError, match=rf"{field}: has task\.{field} {told} their scores cannot be combined"):
             load([*pairs["coref"], tmp_path / field], device="cpu")
-    with pytest.raises(InputError, match="no model was named"):
+    with pytest.raises(InputError, match="no model given"):
         load([], device="cpu")
 
 
@@ -187,7 +187,7 @@ def test_an_ensemble_takes_no_run_that_was_there_before_for_its_own(data, tmp_pa
     train_small("ner", tmp_path / "run" / "seed-2", data["ner"], training__epochs=1)
     options = {"train": data["ner"], "dev": data["ner"], "device": "cpu"}
     recipe = {**RECIPE, "training.seed": 1}
-    with pytest.raises(InputError, match="seed-2: already contains a run of another training; choose another"):
+    with pytest.raises(InputError, match="seed-2: already contains another training run; choose another"):
         list(train_ensemble("ner", tmp_path / "run", seeds=2, recipe=recipe, **options))
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["seed-2"]
 
@@ -213,22 +213,22 @@ def test_a_model_that_is_fitted_has_no_ensemble_whatever_stands_beside_it(tmp_pa
     fitted, trained = tmp_path / "fitted", tmp_path / "trained"
     small_senses.train_small("wsd", fitted, file, **index)
     small_senses.train_small("wsd", trained, file, task__method="linear", training__epochs=1, **index)
-    told = "is read off the data, without chance, and decides alone; only methods that are trained have ensembles"
+    told = "is not trained by gradient descent and does not depend on a seed, so it cannot be part of an ensemble"
     for first, second, called in (
         (fitted, fitted, "the model"),
         (trained, fitted, "the model"),
-        (fitted, trained, f"the model {fitted} beside it"),
+        (fitted, trained, f"the model {fitted}"),
     ):
         with pytest.raises(InputError, match=f"^{second}: {called} {told}$"):
             load([first, second], device="cpu")
     recipe = {"elmo.model": "tiny-random", "task.sense_index": index["task__sense_index"]}
     events = train_ensemble("wsd", tmp_path / "several", train=file, dev=file, seeds=2, recipe=recipe, device="cpu")
-    with pytest.raises(InputError, match=f"^the model of wsd by this task.method {told}$"):
+    with pytest.raises(InputError, match=f"^the model of wsd with this task.method {told}$"):
         list(events)
     assert not (tmp_path / "several").exists()
 
 
 def test_taggers_with_a_crf_and_without_do_not_go_together(data, pairs, tmp_path):
     train_small("pos", tmp_path / "crf", data["pos"], task__crf=True, **SHORT)
-    with pytest.raises(InputError, match=r"crf: has task\.crf True, and .*pos-1 False; their scores cannot be put tog"):
+    with pytest.raises(InputError, match=r"crf: has task\.crf True, but .*pos-1 has False; their scores cannot be"):
         load([pairs["pos"][0], tmp_path / "crf"], device="cpu")

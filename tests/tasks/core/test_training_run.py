@@ -67,10 +67,7 @@ def test_it_is_told_why_a_run_ended(data, tmp_path):
     *_, flat = train_small("pos", tmp_path / "flat", data["pos"], training__patience=1)
     assert isinstance(flat, TaskFinished)
     assert flat.epochs == flat.epoch + 1
-    assert (
-        f"after epoch {flat.epoch} of {flat.epochs}; it ended early, after 1 epoch that brought nothing better"
-        in str(flat)
-    )
+    assert f"after epoch {flat.epoch} of {flat.epochs}; stopped early after 1 epoch without a better score" in str(flat)
     *_, whole = train_small("pos", tmp_path / "whole", data["pos"], training__epochs=2, training__patience=0)
     assert isinstance(whole, TaskFinished)
     assert f"after epoch {whole.epoch} of 2\n" in str(whole)
@@ -88,7 +85,7 @@ def test_a_mix_that_is_learnt_is_drawn(data, runs, tmp_path):
     *_, finished = train_small("ner", tmp_path / "run", data["ner"], elmo__layers="last", training__epochs=1)
     assert isinstance(finished, TaskFinished)
     assert finished.pictures == (tmp_path / "run/loss.png",)
-    assert str(finished).endswith(f"wrote {tmp_path / 'run/loss.png'}")
+    assert str(finished).endswith(f"drew {tmp_path / 'run/loss.png'}")
 
 
 def test_early_stopping_at_score_zero_saves_latest_weights_and_stops():
@@ -313,7 +310,7 @@ def test_a_bilm_that_is_trained_with_the_task_changes_from_the_top_down(data, tm
     old, new = before.checkpoint.float_arrays(), after.checkpoint.float_arrays()
     changed = {name for name, array in new.items() if not np.array_equal(array, old[name])}
     assert changed == {name for name in new if name.startswith("lstm.1")}
-    with pytest.raises(InputError, match="compute is 'bfloat16'; a biLM that was trained with its task is float32"):
+    with pytest.raises(InputError, match="compute is 'bfloat16'; a biLM from joint training supports only float32"):
         load(tmp_path / "run", device="cpu", compute="bfloat16")
 
 
@@ -456,23 +453,23 @@ def test_what_does_not_fit_is_refused_in_one_sentence(data, runs, tmp_path):
         list(train("ner", tmp_path / "none", train=data["ner"], dev=data["ner"], resume=True))
     with pytest.raises(InputError, match="there is no task 'names'; choose one of ner, "):
         train("names", tmp_path / "none", train=data["ner"], dev=data["ner"])
-    with pytest.raises(NotFound, match="a task model is a folder that elmore train has finished"):
+    with pytest.raises(NotFound, match="a task model is a folder written by a finished elmore train"):
         load(tmp_path)
-    with pytest.raises(InputError, match="is not the one this model was trained with, which was tiny-random"):
+    with pytest.raises(InputError, match="is not the biLM that this model was trained with, tiny-random"):
         load(runs["ner"], elmo="elmore-en")
     unseen = tmp_path / "unseen.conll"
     unseen.write_text("Ann\tB-ROBOT\n")
     with pytest.raises(InputError, match=r"unseen.conll, line 1: no label of this data \(ROBOT\) is in the training"):
         load(runs["ner"], device="cpu").evaluate(unseen)
     with pytest.raises(
-        InputError, match=r"line 1, character 1: 'John\\tB-PER' .* \(read as data of sentiment, which this model"
+        InputError, match=r"line 1, character 1: 'John\\tB-PER' .* \(the model requires data of the task sentiment\)"
     ):
         load(runs["sentiment"], device="cpu").evaluate(data["ner"])
 
 
 def test_a_model_without_elmo_takes_no_bilm(data, tmp_path):
     train_small("pos", tmp_path / "run", data["pos"], elmo__where="none", training__epochs=1)
-    with pytest.raises(InputError, match="is without ELMo, and has no use for the biLM tiny-random"):
+    with pytest.raises(InputError, match="the model has no ELMo and cannot use the biLM tiny-random"):
         load(tmp_path / "run", elmo="tiny-random", device="cpu")
 
 

@@ -92,7 +92,7 @@ def test_a_model_is_the_same_whatever_of_its_layers_was_cached(tmp_path, monkeyp
     monkeypatch.setattr(
         assembly, "LayerCache", lambda reader, folder: LayerCache(reader, folder, max_bytes=10 * BYTES_PER_TOKEN)
     )
-    with pytest.warns(InputWarning, match="are computed anew each time they are read"):
+    with pytest.warns(InputWarning, match="are computed again on each use"):
         train_small("ner", tmp_path / "bounded", data, training__epochs=2)
     weights = [(tmp_path / run / "model/model.safetensors").read_bytes() for run in ("cached", "bounded")]
     assert weights[0] == weights[1]

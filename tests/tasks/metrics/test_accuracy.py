@@ -18,7 +18,7 @@ def test_accuracy_and_its_classes_are_those_of_a_hand_count():
     assert score.parts["neg.f1"] == pytest.approx(50)
     assert (score.parts["x.recall"], score.parts["y.precision"], score.parts["y.gold"]) == (0, 0, 0)
     assert score.table.split("\n") == [
-        "accuracy: 40.00%; 2 of 5 are right",
+        "accuracy: 40.00%; 2 of 5 are correct",
         "class  precision   recall      F1     gold    found  correct",
         "neg      100.00%   33.33%   50.00        3        1        1",
         "pos       33.33%  100.00%   50.00        1        3        1",
@@ -28,6 +28,6 @@ def test_accuracy_and_its_classes_are_those_of_a_hand_count():
 
 
 def test_labels_that_do_not_fit_are_refused_and_none_are_zero():
-    with pytest.raises(InputError, match="1 gold labels, and 2 predicted labels"):
+    with pytest.raises(InputError, match="1 gold labels, but 2 predicted labels"):
         accuracy(["a"], ["a", "b"])
     assert accuracy([], []).value == 0

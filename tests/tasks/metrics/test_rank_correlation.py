@@ -53,7 +53,7 @@ def test_a_score_is_in_per_cent_and_says_over_how_many_pairs():
 
 
 def test_sides_of_unlike_length_are_refused():
-    with pytest.raises(InputError, match="there are 2 gold values, and 1 predicted values"):
+    with pytest.raises(InputError, match="there are 2 gold values, but 1 predicted values"):
         rank_score([1, 2], [1])
 
 

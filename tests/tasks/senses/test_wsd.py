@@ -269,7 +269,7 @@ def test_a_training_that_cannot_work_is_refused(data, tmp_path):
         ({"elmo__where": "both"}, r"elmo\.where is both"),
         ({"elmo__training": "joint"}, "elmo.training is joint, and this method is not trained"),
         ({"words__vectors": "random"}, "vectors of words or characters would stay random"),
-        ({"elmo__where": "none"}, "the model would see no tokens"),
+        ({"elmo__where": "none"}, "the model has no input"),
     ]:
         with pytest.raises(InputError, match=complaint):
             train_small("wsd", tmp_path / str(changes), data, task__sense_index=index, **changes)
@@ -291,7 +291,7 @@ def test_progress_is_told_with_time_left(data, tmp_path, monkeypatch):
     read = [event for event in events if isinstance(event, Fitting)]
     # 37 tokens of training sentences with targets make one batch, and the same as dev set another.
     assert [(event.done, event.tokens, event.seconds_left) for event in read] == [(37, 37, 0), (74, 74, 0)]
-    assert str(read[1]) == "read 74 of 74 tokens, 0 s left"
+    assert str(read[1]) == "encoded 74 of 74 tokens, 0 s left"
 
 
 def test_layers_are_kept_only_for_others_to_share(data, tmp_path):

@@ -292,6 +292,6 @@ def test_nothing_to_learn_from_is_refused_with_the_reason(tmp_path):
 def test_a_question_that_is_given_twice_is_refused_where_answers_go_by_its_id(run, data):
     with pytest.raises(
         InputError,
-        match=r"article 1, paragraph 1, question 1: the id '0-0' also occurs in another file \(read as data of",
+        match=r"article 1, paragraph 1, question 1: the id '0-0' also occurs in another file \(the model requires",
     ):
         load(run, device="cpu").evaluate([data, data])

@@ -21,7 +21,7 @@ from elmore.tasks.comparison.jobs import (
     EnsembleJob,
     RunJob,
     read_data,
-    refuse_fitted,
+    reject_fitted,
     remove_weights,
 )
 from elmore.tasks.comparison.plan import ComparisonRun, Plan, Variant, make_plan, paper_variants
@@ -61,15 +61,15 @@ def compare(
     default with and without ELMo; `paper_variants` makes more. `seeds` is a list of seeds, or a number of seeds from
     the recipe's seed on. `jobs` runs are trained in parallel, each in a process; with 0, one after another in this
     process. To resume a comparison, call it again with the same folder: finished runs are not repeated, and variants
-    and seeds may be added. `keep_models` keeps the weights of each run. With `ensembles`, the models of all seeds of a
-    variant are kept and also scored as an ensemble. `cache` is a folder for ELMo's layers; by default it is a part of
-    the comparison's folder and is removed at the end.
+    and seeds may be added. With `keep_models`, the weights of each run are saved. With `ensembles`, the models of all
+    seeds of a variant are saved and also scored as an ensemble. `cache` is a folder for ELMo's layers; by default it is
+    a part of the comparison's folder and is removed at the end.
 
-    Nothing happens before the first event is requested. `stop()` saves all runs and ends soon.
+    The comparison starts when the first event is requested. `stop()` saves all runs and ends it soon.
     """
     reference, task = task, find_task(task) if isinstance(task, str) else task
     if jobs < 0:
-        raise InputError(f"jobs is {jobs}; it must be a number of processes, or 0 for none")
+        raise InputError(f"jobs is {jobs}; give a number of processes, or 0 to run in this process")
     if jobs and not isinstance(reference, str):
         if TASKS.get(task.name) is not task:
             raise InputError(
@@ -80,7 +80,7 @@ def compare(
     base = resolve_recipe(task, recipe)
     plan = make_plan(base, paper_variants() if variants is None else variants, seeds=seeds)
     if ensembles and len(plan.seeds) < 2:
-        raise InputError(f"an ensemble has two members or more, and seeds is {seeds}")
+        raise InputError(f"seeds is {seeds}; an ensemble requires at least 2")
     request = _Request(
         task=task,
         reference=reference,
@@ -145,10 +145,10 @@ class _Comparison:
             )
 
     def _open(self) -> Planned:
-        """Check that task, data and recipe are those of earlier calls, and read the finished results."""
+        """Check that task, data and recipe are equal to earlier calls, and read the finished results."""
         request, plan = self._request, self._plan
         data = read_data(request.task, plan.base, train=request.train, dev=request.dev, tests=request.tests)
-        refuse_fitted(request.task, (run.recipe for run in plan.runs), data.labels)
+        reject_fitted(request.task, (run.recipe for run in plan.runs), data.labels)
         # Seeds and fractions may be added later, so they are no part of the identity.
         recipe = replace(plan.base, training=replace(plan.base.training, seed=0, fraction=1.0))
         identity = {
@@ -169,8 +169,8 @@ class _Comparison:
                 continue
             if json.dumps(dict(result.changes)) != json.dumps(dict(run.changes)):
                 raise InputError(
-                    f"{self._folder.results}: {result.variant} was another variant there, with {dict(result.changes)}; "
-                    "give it another name, or compare in another folder"
+                    f"{self._folder.results}: {result.variant} is a variant with other changes, "
+                    f"{dict(result.changes)}; give the variant another name, or compare in another folder"
                 )
             self._done[result.key] = result
         done = len(self._done)
@@ -248,7 +248,7 @@ class _Comparison:
             if all(map(is_task_model, folders)):
                 jobs.append(job)
             else:
-                yield Message(f"{job}: not scored, because some of its models were not kept; compare in another folder")
+                yield Message(f"{job}: not scored, because some of its models were removed; compare in another folder")
         for number, event in run_jobs(jobs, at_once=min(self._request.jobs, 1), stop_requested=self._stop_requested):
             if isinstance(event, EnsembleResult):
                 self._folder.add_ensemble(event)
@@ -277,7 +277,7 @@ class _Comparison:
         self._folder.add_result(result)
         self._error_file(run).unlink(missing_ok=True)  # of an earlier call
         self._done[result.key] = result
-        # Only the weights of this call's runs are removed: an earlier call may have kept its models.
+        # The weights of earlier calls are not removed: they may have had keep_models.
         if not self._request.keep_models:
             remove_weights(self._folder.run(run))
 
@@ -300,7 +300,7 @@ class _Comparison:
 def _files(paths: Paths) -> list[str | Path]:
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     if not files:
-        raise InputError("no files were given")
+        raise InputError("no files given; a comparison requires training, development and test files")
     return files
 
 

@@ -85,7 +85,7 @@ def read_data(
     return ComparisonData(examples, dev_examples, dict(others), labels, tuple(notices))
 
 
-def refuse_fitted(task: Task[Any, Any], recipes: Iterable[TaskRecipe], labels: Labels) -> None:
+def reject_fitted(task: Task[Any, Any], recipes: Iterable[TaskRecipe], labels: Labels) -> None:
     """Raise an error if a recipe's model is not trained by gradient descent. The message names methods that are."""
     for options in dict.fromkeys(recipe.task for recipe in recipes):
         if not _is_fitted(task, options, labels):

@@ -106,7 +106,7 @@ class Plan:
 
 
 def make_plan(base: TaskRecipe, variants: Sequence[Variant], *, seeds: int | Sequence[int] = 3) -> Plan:
-    """Every variant with each of its fractions and each seed. Of equal variants only the first is trained.
+    """Every variant with each of its fractions and each seed. If variants are equal, only the first is trained.
 
     A number of `seeds` counts from the recipe's seed.
     """
@@ -144,7 +144,7 @@ def _check(base: TaskRecipe, variants: Sequence[Variant]) -> None:
     names = [variant.name for variant in variants]
     folders = [folder_name(name) for name in names]
     if len(set(folders)) < len(folders):
-        raise InputError(f"variants need different names, and these are {', '.join(names)}")
+        raise InputError(f"the names of variants must differ, but are {', '.join(names)}")
     if len(variants) < 2:
         raise InputError("a comparison needs two or more variants")
     for variant in variants:

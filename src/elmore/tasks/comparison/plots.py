@@ -17,7 +17,7 @@ from elmore.tasks.core.task import Task
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Message apart by those who see colours otherwise, and in print without colour (Paul Tol's).
+# Distinguishable with color blindness and in gray print (Paul Tol's color schemes).
 COLORS = ("#4477aa", "#cc6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 MARKERS = "osD^vP*"
 
@@ -45,7 +45,7 @@ def write_report(
 
 
 def plot_comparison(folder: Path, comparison: Comparison, plan: Plan, results: Sequence[RunResult]) -> dict[str, Path]:
-    """Draw all that there is to draw; the names of plots and their files."""
+    """Draw all plots for which there are results. Returns the file of each plot by name."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -98,57 +98,58 @@ def plot_fractions(figure: "Figure", comparison: Comparison) -> None:
 
 
 def learned_mixes(plan: Plan, results: Sequence[RunResult]) -> dict[str, list[tuple[float, ...]]]:
-    """The weights that each seed learnt, by variant and place, of variants whose weights are learnt."""
+    """The mix weights of each seed, by variant and position, for variants with trained mix weights."""
     from elmore.recipe import apply_overrides
 
-    own = plan.base.training.fraction
-    found: dict[str, list[tuple[float, ...]]] = {}
+    fraction = plan.base.training.fraction
+    mixes: dict[str, list[tuple[float, ...]]] = {}
     for variant in _trained_variants(plan):
         if apply_overrides(plan.base, variant.changes).elmo.layers != "all":
             continue
         for result in results:
-            if (result.variant, result.fraction) == (variant.name, own) and result.seed in plan.seeds:
-                for place, mix in result.mixes.items():
-                    found.setdefault(f"{variant.name}\nat the {place}", []).append(mix.weights)
-    return found
+            if (result.variant, result.fraction) == (variant.name, fraction) and result.seed in plan.seeds:
+                for position, mix in result.mixes.items():
+                    mixes.setdefault(f"{variant.name}\nat the {position}", []).append(mix.weights)
+    return mixes
 
 
 def plot_dev_scores(figure: "Figure", metric: str, plan: Plan, results: Sequence[RunResult]) -> None:
-    """The dev score after each epoch, a line for each seed, the best marked; dotted, the mean of the baseline's best.
+    """The dev score after each epoch, a line for each seed with its best epoch marked.
 
-    Of the variants the baselines, and what is measured against each first: more would be a knot.
+    A dotted line is the mean of a baseline's best scores. The plot contains each baseline and the first variant that is
+    compared with it; more lines would be hard to read.
     """
     from matplotlib.ticker import MaxNLocator
 
-    own = plan.base.training.fraction
+    fraction = plan.base.training.fraction
     axes = figure.subplots()
     trained = _trained_variants(plan)
     first = {variant.baseline: variant.name for variant in reversed(trained)}
     shown = [variant for variant in trained if variant.baseline is None or first[variant.baseline] == variant.name]
     for number, variant in enumerate(shown):
         color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
-        mine: list[RunResult] = [
+        runs: list[RunResult] = [
             result
             for result in results
-            if (result.variant, result.fraction) == (variant.name, own) and result.seed in plan.seeds
+            if (result.variant, result.fraction) == (variant.name, fraction) and result.seed in plan.seeds
         ]
-        for place, result in enumerate(mine):
+        for index, result in enumerate(runs):
             epochs = range(1, len(result.dev_scores) + 1)
             (line,) = axes.plot(epochs, result.dev_scores, color=color, linewidth=1, alpha=0.75, marker=marker)
             line.set(markersize=5, markevery=[result.best_epoch - 1], markeredgecolor="white", markeredgewidth=0.5)
-            line.set_label("" if place else variant.name)
-        if variant.baseline is None and mine:
-            best = mean(max(result.dev_scores) for result in mine)
+            line.set_label("" if index else variant.name)
+        if variant.baseline is None and runs:
+            best = mean(max(result.dev_scores) for result in runs)
             axes.axhline(best, color=color, linewidth=0.8, linestyle=":", label=f"best {variant.name}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="epoch", ylabel=f"dev {metric}")
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
-    _name_above(figure)
+    _add_legend(figure)
 
 
-def _name_above(figure: "Figure") -> None:
-    """A legend above the curves, which may be anywhere, in as many columns as the names leave room for."""
+def _add_legend(figure: "Figure") -> None:
+    """Add a legend above the axes, with as many columns as fit."""
     for columns in (3, 2, 1):
         legend = figure.legend(loc="outside upper center", ncols=columns, columnspacing=1.2)
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
@@ -157,5 +158,5 @@ def _name_above(figure: "Figure") -> None:
 
 
 def _trained_variants(plan: Plan) -> list[Variant]:
-    """Without those that are the same as another."""
+    """The variants without duplicates."""
     return [variant for variant in plan.variants if plan.duplicate_of[variant.name] == variant.name]

@@ -1,6 +1,6 @@
-"""Jobs in processes of their own, some at once; what they tell comes back in one stream.
+"""Run jobs in separate processes, several in parallel, and yield their events in one stream.
 
-A process whose parent is gone, however it went, ends by itself. What goes wrong in one does not touch the others.
+A process ends when its parent has ended, in any way. If a job fails, the others continue.
 """
 
 import os
@@ -20,12 +20,12 @@ from elmore.cpus import MOST_PROCESSES
 from elmore.engine.threads import set_threads
 from elmore.errors import ElmoreError
 
-SECONDS_BETWEEN_LOOKS = 0.2  # whether the user has asked to stop
+SECONDS_BETWEEN_CHECKS = 0.2  # for a stop request
 STOP = "stop"
 
 
 class RunningJob(Protocol):
-    """The events of a job, which can be asked to save and end."""
+    """The events of a job. `stop` requests that it saves its state and ends."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -33,30 +33,30 @@ class RunningJob(Protocol):
 
 
 class Job(Protocol):
-    """Something to do; it can be sent to another process."""
+    """A unit of work that can be sent to another process."""
 
     def start(self) -> RunningJob: ...
 
 
 class JobWarned(NamedTuple):
-    """A warning, from a process of its own."""
+    """A warning that was raised in the process of a job."""
 
     text: str
 
 
 class JobEnded(NamedTuple):
-    """Of every job that did not fail, the last event."""
+    """The last event of a job that did not fail."""
 
 
 class JobFailed(NamedTuple):
-    """Of every job that failed, the last event."""
+    """The last event of a job that failed."""
 
     error: str
     traceback: str
 
 
 class JobEvent(NamedTuple):
-    """What a job tells."""
+    """An event of a job."""
 
     number: int  # of the job, from 0
     event: Any
@@ -65,7 +65,7 @@ class JobEvent(NamedTuple):
 def run_jobs(
     jobs: Sequence[Job], *, at_once: int, stop_requested: Callable[[], bool] = lambda: False
 ) -> Iterator[JobEvent]:
-    """Do all jobs, so many at once in processes of their own, or with 0 one after another in this one."""
+    """Run all jobs, `at_once` in parallel in separate processes; with 0, sequentially in this process."""
     return _run_here(jobs, stop_requested) if at_once == 0 else _Processes(jobs, at_once, stop_requested).events()
 
 
@@ -79,7 +79,7 @@ def _run_here(jobs: Sequence[Job], stop_requested: Callable[[], bool]) -> Iterat
                 yield JobEvent(number, event)
                 if stop_requested():
                     running.stop()
-        except Exception as error:  # noqa: BLE001  # whatever goes wrong is told, and the others go on
+        except Exception as error:  # noqa: BLE001  # reported as an event; the other jobs continue
             yield JobEvent(number, _failure(error))
         else:
             yield JobEvent(number, JobEnded())
@@ -95,7 +95,7 @@ class _Started:
 class _Processes:
     def __init__(self, jobs: Sequence[Job], at_once: int, stop_requested: Callable[[], bool]) -> None:
         self._waiting = list(enumerate(jobs))
-        # More would run; but `wait` takes no more connections than this.
+        # The limit of `wait` for connections.
         self._at_once, self._stop_requested = min(at_once, MOST_PROCESSES), stop_requested
         # Imported here: it takes seconds, and run_jobs may have no job for another process.
         import torch
@@ -108,20 +108,20 @@ class _Processes:
     def events(self) -> Iterator[JobEvent]:
         try:
             while self._waiting or self._running:
-                self._stop_if_asked()
+                self._stop_if_requested()
                 while self._waiting and len(self._running) < self._at_once:
                     self._start(*self._waiting.pop(0))
-                for connection in wait([one.connection for one in self._running], SECONDS_BETWEEN_LOOKS):
-                    started = next(one for one in self._running if one.connection is connection)
+                for connection in wait([running.connection for running in self._running], SECONDS_BETWEEN_CHECKS):
+                    started = next(running for running in self._running if running.connection is connection)
                     yield JobEvent(started.number, self._received(started))
         finally:
-            for one in self._running:
-                one.process.kill()
-            for one in self._running:
-                one.process.join()
+            for started in self._running:
+                started.process.kill()
+            for started in self._running:
+                started.process.join()
 
     def _start(self, number: int, job: Job) -> None:
-        # Spawned, because a process that has threads, or a GPU, must not be forked.
+        # Spawned, because a process with threads or a GPU must not be forked.
         context = get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_work, args=(job, there, self._threads))
@@ -131,15 +131,15 @@ class _Processes:
         self._running.append(_Started(number, process, here))
 
     def _received(self, started: _Started) -> Any:
-        """The next event of a job; after the last one its process is gone."""
+        """The next event of a job. After the last event, its process has ended."""
         try:
             event = started.connection.recv()
         except (EOFError, OSError):
             started.process.join()
             code = started.process.exitcode
             event = JobFailed(
-                f"its process died (exit code {code}), perhaps for want of memory; try fewer at once. "
-                '(A Python script must call this under: if __name__ == "__main__":)',
+                f"its process ended with exit code {code}; if memory was too small, run fewer jobs in parallel. "
+                '(A Python script must call compare under: if __name__ == "__main__":)',
                 "",
             )
         if isinstance(event, JobEnded | JobFailed):
@@ -148,42 +148,42 @@ class _Processes:
             started.connection.close()
         return event
 
-    def _stop_if_asked(self) -> None:
+    def _stop_if_requested(self) -> None:
         if self._is_stopping or not self._stop_requested():
             return
         self._is_stopping = True
         self._waiting.clear()
-        for one in self._running:
-            with suppress(OSError):  # one that has just ended
-                one.connection.send(STOP)
+        for started in self._running:
+            with suppress(OSError):  # the process may have ended
+                started.connection.send(STOP)
 
 
 @contextmanager
 def _ctrl_c_ignored() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal; those started here are told by their parent, which hears it."""
+    """Ignore Ctrl-C in new processes. A terminal sends it to all processes; the parent handles it for the others."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _work(job: Job, connection: "Connection[Any, Any]", threads: int) -> None:
-    """What a process does."""
+    """The main function of a job's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Imported here: it takes seconds, and the parent may need no process.
     import torch
 
     torch.set_num_threads(threads)
     set_threads(threads)
-    one_at_a_time = threading.Lock()
+    lock = threading.Lock()
 
     def send(event: Any) -> None:
-        # A thread that makes batches may warn of something while another event is on its way.
-        with one_at_a_time:
+        # A thread that collates batches may warn while another event is being sent.
+        with lock:
             connection.send(event)
 
     warnings.showwarning = lambda message, *_, **__: send(JobWarned(str(message)))
@@ -192,14 +192,14 @@ def _work(job: Job, connection: "Connection[Any, Any]", threads: int) -> None:
         threading.Thread(target=_listen, args=(connection, running), daemon=True).start()
         for event in running:
             send(event)
-    except Exception as error:  # noqa: BLE001  # whatever goes wrong is told
+    except Exception as error:  # noqa: BLE001  # reported as an event
         send(_failure(error))
     else:
         send(JobEnded())
 
 
 def _listen(connection: "Connection[Any, Any]", running: RunningJob) -> None:
-    """Do as the parent says, and end when it has ended."""
+    """Handle the parent's stop requests, and end this process when the parent has ended."""
     try:
         while connection.recv() == STOP:
             running.stop()

@@ -1,11 +1,11 @@
-"""The folder of a comparison, and all that makes it go on where it was stopped.
+"""The folder of a comparison. It contains everything that resuming requires.
 
-comparison.json      what is compared: task, recipe, digests of data and biLM
-results.jsonl        a line for each training that is done
-ensembles.jsonl      a line for each ensemble that was scored
-counts/              of each of them, what every test example counted
-runs/VARIANT/SEED    its run, of which the weights are removed when it is done, unless they are to be kept
-cache/               ELMo's layers, for the time of the comparison
+comparison.json      identity: task, recipe, digests of data and biLM
+results.jsonl        a line for each finished training run
+ensembles.jsonl      a line for each scored ensemble
+counts/              the metric's rows of each run and ensemble, by test set
+runs/VARIANT/SEED    the run's folder; without `keep_models`, the weights are removed at its end
+cache/               ELMo's layers, until the end of the comparison
 table.md, table.json, *.png
 """
 
@@ -33,15 +33,15 @@ from elmore.tasks.core.model_folder import MixWeights
 
 R = TypeVar("R")
 
-ABOUT = "comparison.json"
-SHOWN = {"train": "the --train data", "dev": "the --dev data", "test": "the --test data", "task": "the task"}
+IDENTITY_FILE = "comparison.json"
+OPTION_NAMES = {"train": "the --train data", "dev": "the --dev data", "test": "the --test data", "task": "the task"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TestScore:
     """The official score on one test set."""
 
-    __test__ = False  # no test of pytest's, whatever its name begins with
+    __test__ = False  # not a test class of pytest, despite its name
 
     value: float
     parts: Mapping[str, float]
@@ -49,13 +49,13 @@ class TestScore:
     metric: str = ""  # "": the metric of the dev set; results of older versions lack it
 
 
-# Whose scores they are: variant, share of the data, and the seed, or the seeds of an ensemble.
+# Variant, fraction of the data, and the seed, or the seeds of an ensemble.
 ScoreKey = tuple[str, float, int | tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """All that is kept of a training; what each test example counted lies in a file beside."""
+    """The result of a training run. The metric's rows of the test examples are in a separate file."""
 
     variant: str
     changes: Mapping[str, Any]
@@ -68,7 +68,7 @@ class RunResult:
     epochs: int
     dev_scores: tuple[float, ...]  # after each epoch
     tests: Mapping[str, TestScore]  # by the name of the test set
-    mixes: Mapping[str, MixWeights]  # by place; none without ELMo
+    mixes: Mapping[str, MixWeights]  # by position; empty without ELMo
     seconds: float  # spent on training steps
     command: str  # that trains the same model
 
@@ -82,7 +82,7 @@ class RunResult:
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleResult:
-    """The scores of all seeds' models, which decide together."""
+    """The scores of the ensemble of all seeds' models."""
 
     variant: str
     fraction: float
@@ -99,13 +99,13 @@ class EnsembleResult:
 
 @dataclass(frozen=True)
 class ComparisonFolder:
-    """The places in a comparison's folder, and what is kept there."""
+    """The files in a comparison's folder: paths, and reading and writing."""
 
     path: Path
 
     @property
-    def about(self) -> Path:
-        return self.path / ABOUT
+    def identity(self) -> Path:
+        return self.path / IDENTITY_FILE
 
     @property
     def results(self) -> Path:
@@ -135,8 +135,8 @@ class ComparisonFolder:
         return self.path / run.folder
 
     def counts(self, variant: str, fraction: float, seed: int | tuple[int, ...]) -> Path:
-        own = f"seed-{seed}" if isinstance(seed, int) else "-".join(map(str, ("ensemble", *seed)))
-        return self.counts_folder / f"{folder_name(variant)}-fraction-{fraction!r}-{own}.npz"
+        model = f"seed-{seed}" if isinstance(seed, int) else "-".join(map(str, ("ensemble", *seed)))
+        return self.counts_folder / f"{folder_name(variant)}-fraction-{fraction!r}-{model}.npz"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -146,14 +146,14 @@ class ComparisonFolder:
         with file_lock(self.path / LOCK, timeout=0, busy=busy):
             yield
 
-    def check_same(self, about: Mapping[str, Any], *, recipe_type: type[TaskRecipe] | None = None) -> None:
-        """Keep what is compared, or refuse it where something else was compared here before; more may be added.
+    def check_same(self, identity: Mapping[str, Any], *, recipe_type: type[TaskRecipe] | None = None) -> None:
+        """Store the identity of a comparison. If it differs from the stored identity, raise InputError.
 
-        Fields that recipes of the given type had not yet then were what they are by default now.
+        New entries are added. `recipe_type` reads a stored recipe of an older version, with defaults for new fields.
         """
-        # As JSON has it: a tuple is a list there.
-        about = json.loads(json.dumps(about))
-        if not self.about.is_file():
+        # Through JSON, which turns tuples into lists.
+        identity = json.loads(json.dumps(identity))
+        if not self.identity.is_file():
             written = (
                 self.results,
                 self.ensembles,
@@ -163,73 +163,73 @@ class ComparisonFolder:
                 self.table,
                 self.table_json,
             )
-            if taken := [place.name for place in (*written, *self.path.glob("*.png")) if place.exists()]:
+            if existing := [path.name for path in (*written, *self.path.glob("*.png")) if path.exists()]:
                 raise InputError(
-                    f"{self.path}: holds {join_names(taken)}, which may be written over; choose another folder"
+                    f"{self.path}: contains {join_names(existing)}, which would be overwritten; choose another folder"
                 )
         else:
-            with error_context(self.about):
-                known = _read_json(self.about)
-                if recipe_type is not None and "recipe" in known:
-                    known["recipe"] = json.loads(json.dumps(asdict(read_fields(recipe_type, known["recipe"]))))
-            for name, value in about.items():
-                if name in known and known[name] != value:
-                    what = SHOWN.get(name, f"the {name}")
+            with error_context(self.identity):
+                stored = _read_json(self.identity)
+                if recipe_type is not None and "recipe" in stored:
+                    stored["recipe"] = json.loads(json.dumps(asdict(read_fields(recipe_type, stored["recipe"]))))
+            for name, value in identity.items():
+                if name in stored and stored[name] != value:
+                    what = OPTION_NAMES.get(name, f"the {name}")
                     raise InputError(
-                        f"{self.path}: {what} is not what this comparison was begun with"
-                        f"{_difference(known[name], value)}; give the same, or compare in another folder"
+                        f"{self.path}: {what} differs from the earlier calls of this comparison"
+                        f"{_difference(stored[name], value)}; give the same, or compare in another folder"
                     )
-            about = {**known, **about}
-        with atomic_write(self.about) as unfinished:
-            unfinished.write_text(json.dumps(about, indent=2) + "\n")
+            identity = {**stored, **identity}
+        with atomic_write(self.identity) as unfinished:
+            unfinished.write_text(json.dumps(identity, indent=2) + "\n")
 
     def read_results(self) -> list[RunResult]:
-        """Of all trainings that are done."""
+        """The results of all finished training runs."""
         return _read_lines(self.results, RunResult)
 
     def add_result(self, result: RunResult) -> None:
         _add_line(self.results, result)
 
     def read_ensembles(self) -> list[EnsembleResult]:
-        """Of all ensembles that were scored."""
+        """The results of all scored ensembles."""
         return _read_lines(self.ensembles, EnsembleResult)
 
     def add_ensemble(self, result: EnsembleResult) -> None:
         _add_line(self.ensembles, result)
 
     def read_counts(self, results: Sequence[RunResult | EnsembleResult]) -> dict[ScoreKey, dict[str, NDArray[Any]]]:
-        """What the test examples counted, of each training and ensemble that has such counts."""
-        found: dict[ScoreKey, dict[str, NDArray[Any]]] = {}
+        """The stored rows of each result, by key and test set."""
+        counts: dict[ScoreKey, dict[str, NDArray[Any]]] = {}
         for result in results:
             if not (path := self.counts(*result.key)).is_file():
                 continue
             with np.load(path) as arrays:
-                found[result.key] = {name: arrays[name] for name in arrays.files}
-        return found
+                counts[result.key] = {name: arrays[name] for name in arrays.files}
+        return counts
 
 
 def _read_lines(path: Path, kind: type[R]) -> list[R]:
-    """A record of each line; a line that was cut short is removed, and what it was about counts as not done."""
+    """A record for each line. An incomplete last line, from a crash, is removed."""
     if not path.is_file():
         return []
     content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
+    complete = content[: content.rfind(b"\n") + 1]
+    if len(complete) < len(content):
         with atomic_write(path) as unfinished:
-            unfinished.write_bytes(whole)
-    found = []
-    for number, line in enumerate(whole.decode().split("\n")[:-1], start=1):
+            unfinished.write_bytes(complete)
+    records = []
+    for number, line in enumerate(complete.decode().split("\n")[:-1], start=1):
         with error_context(f"{path}, line {number}"):
             try:
                 values = json.loads(line)
             except ValueError as error:
-                raise FormatError(f"cannot be read ({error}); remove the line, and it is made again") from None
-            found.append(read_fields(kind, values, error=FormatError))
-    return found
+                raise FormatError(f"cannot be read ({error}); remove the line to repeat its run") from None
+            records.append(read_fields(kind, values, error=FormatError))
+    return records
 
 
 def _add_line(path: Path, record: RunResult | EnsembleResult) -> None:
-    """Append a line, which is on disk when this returns."""
+    """Append a line, and flush it to disk."""
     line = (json.dumps(asdict(record)) + "\n").encode()
     try:
         with path.open("ab", buffering=0) as file:
@@ -251,14 +251,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise FormatError(f"cannot be read ({error}); compare in another folder") from None
     if not isinstance(values, dict):
-        raise FormatError("is not a table of values; compare in another folder")
+        raise FormatError("does not contain a JSON object; compare in another folder")
     return values
 
 
 def _difference(before: Any, now: Any, name: str = "") -> str:
-    """The first field that differs, where there are fields."""
+    """The first field that differs, as text; empty if the values have no fields."""
     if isinstance(before, dict) and isinstance(now, dict):
         for field in sorted(before.keys() | now.keys()):
             if before.get(field) != now.get(field):
                 return _difference(before.get(field), now.get(field), f"{name}.{field}".lstrip("."))
-    return f" ({name} was {before}, and is {now})" if name else ""
+    return f" ({name} was {before} and is now {now})" if name else ""

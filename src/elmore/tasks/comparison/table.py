@@ -29,7 +29,7 @@ class MeanScore:
     """A score over seeds."""
 
     mean: float
-    spread: float | None  # None of a single seed
+    spread: float | None  # None for a single seed
 
     def __str__(self) -> str:
         return f"{self.mean:.2f}" if self.spread is None else f"{self.mean:.2f} ± {self.spread:.2f}"
@@ -117,10 +117,11 @@ class Comparison:
                 first = [row.variant, *share, str(len(row.seeds)), str(row.dev), str(row.tests[test])]
                 epochs = f"{row.best_epoch:.1f} of {row.epochs:.1f}"
                 body.append([*first, *_gain_cells(row.gains.get(test)), epochs, _passing(row)])
-            for one in self.ensembles:
-                share = [f"{100 * one.fraction:.3g} %"] if has_fractions else []
-                first = [f"{one.variant}, ensemble", *share, str(len(one.seeds)), "", f"{one.tests[test]:.2f}"]
-                body.append([*first, *_gain_cells(one.gains.get(test)), "", ""])
+            for ensemble in self.ensembles:
+                share = [f"{100 * ensemble.fraction:.3g} %"] if has_fractions else []
+                value = f"{ensemble.tests[test]:.2f}"
+                first = [f"{ensemble.variant}, ensemble", *share, str(len(ensemble.seeds)), "", value]
+                body.append([*first, *_gain_cells(ensemble.gains.get(test)), "", ""])
             tables.append((f"{self.task}, {test}: {self.metric_of(test)}", header, body))
         return tables
 
@@ -135,7 +136,7 @@ def _gain_cells(gain: Gain | None) -> list[str]:
 
 
 def _passing(row: Row) -> str:
-    """After how many epochs, on average over the seeds that do."""
+    """The mean number of epochs until the baseline is passed, over the seeds that pass it."""
     passed = [epochs for epochs in row.epochs_to_pass if epochs is not None]
     if not row.epochs_to_pass:
         return ""
@@ -171,7 +172,7 @@ def tabulate(
     together = {(one.variant, one.fraction): one for one in ensembles if one.seeds == plan.seeds}
     stored = _StoredRows(rows_by_key, metric)
     rows, ensemble_rows = [], []
-    # What is to be compared stands together.
+    # Rows of the same fraction are adjacent, for comparison.
     for fraction in sorted({share for variant in plan.variants for share in plan.fractions(variant)}):
         for variant in plan.variants:
             if fraction not in plan.fractions(variant):
@@ -213,7 +214,7 @@ class _StoredRows(NamedTuple):
     metric: Metric[Any, Any]
 
     def metric_of(self, score: TestScore) -> Metric[Any, Any] | None:
-        """The metric of a stored score; None if an older version did not store which of several metrics it was."""
+        """The metric of a stored score; None if an older version stored no metric name and the task has several."""
         return None if self.metric.alternatives and not score.metric else self.metric.named(score.metric)
 
     def pooled(self, test: str, results: Sequence[RunResult | EnsembleResult]) -> NDArray[Any] | None:
@@ -290,7 +291,7 @@ def _gain(
 
 
 def epochs_to_pass(scores: Sequence[float], bar: float) -> int | None:
-    """After how many epochs the score was first above a bar; None: it never was.
+    """The number of epochs until the score was first above `bar`; None if it never was.
 
     >>> epochs_to_pass([70.0, 82.0, 85.0], 81.5), epochs_to_pass([70.0], 70.0)
     (2, None)

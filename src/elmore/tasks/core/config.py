@@ -67,9 +67,8 @@ class ElmoOptions:
     fine_tuning_epochs: float = checked_field(1.0, above=0)
     learning_rate: float = checked_field(1e-4, above=0)  # of the biLM in joint training
     inside: bool = False  # store the biLM in the model's folder; if False, the folder stores a reference
-    unfreeze_every: float = checked_field(
-        1.0, at_least=0
-    )  # epochs until the next lower layer is unfrozen; 0: all layers at the start
+    # Epochs until the next lower layer of the biLM is unfrozen; 0: all layers are trained from the start.
+    unfreeze_every: float = checked_field(1.0, at_least=0)
 
     def __post_init__(self) -> None:
         check_fields(self)

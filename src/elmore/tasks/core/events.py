@@ -78,7 +78,7 @@ class TaskFinished(Finished):
             lines.append(f"mix of layers at the {position}: {weights}, gamma {mix.gamma:.2f}")
         lines.append(f"wrote {self.model}")
         if self.pictures:
-            lines.append(f"wrote {', '.join(map(str, self.pictures))}")
+            lines.append(f"drew {', '.join(map(str, self.pictures))}")
         elif self.epoch:
             lines.append("for plots of the training and of the mix: pip install 'elmore[plots]'")
         return "\n".join(lines)

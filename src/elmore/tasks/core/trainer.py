@@ -237,8 +237,8 @@ class EarlyStopping:
         """Add a score. Returns whether it is the best so far."""
         self.evaluations += 1
         self._evaluations_without_gain = 0 if score > self.best else self._evaluations_without_gain + 1
-        # A score of 0 measures nothing: the model may have learned, for example, that labels are rare. Of equal scores
-        # of 0, the later weights are saved, but patience is not extended.
+        # A score of 0 measures nothing: the model may have learned, for example, that labels are rare. After a second
+        # score of 0, the later weights are saved, but patience is not extended.
         if score > self.best or self.best == score == 0:
             self.best, self._evaluations_since_best, self._evaluations_at_this_rate = score, 0, 0
             return True
@@ -309,7 +309,7 @@ class ExponentialMovingAverage:
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self._decay = decay
-        # Without frozen parameters, except those of the biLM: joint training unfreezes them later.
+        # Without frozen parameters, except the biLM's: joint training unfreezes them later.
         self._parameters = {
             name: parameter
             for name, parameter in model.named_parameters()

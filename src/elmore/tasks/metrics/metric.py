@@ -39,7 +39,7 @@ class Score(NamedTuple):
     # Components and scores of single classes, by name; percentages from 0 to 100, counts unchanged.
     parts: Mapping[str, float]
     table: str  # the score as text
-    notices: tuple[str, ...] = ()  # on the data: what was left out, how often, and why
+    notices: tuple[str, ...] = ()  # on the data: numbers and reasons of skipped data
 
 
 class Rows(NamedTuple):
@@ -91,7 +91,7 @@ class Metric(ABC, Generic[E, P]):
         return Score(self.name, float(self.value(rows.values)), self.parts(rows), self.table(rows))
 
     def pooled(self, models: Sequence[Array]) -> Array:
-        """The rows of several models of the same examples, as the rows of one."""
+        """The rows of two or more models for the same examples, combined into one array."""
         return np.sum(models, axis=0)  # type: ignore[no-any-return]
 
     def drawn(self, values: Array, draws: NDArray[np.int64]) -> Array:  # (N, C), (R, N) -> (R,)
@@ -152,17 +152,17 @@ class Counts(NamedTuple):
         return Counts(*(count + added for count, added in zip(self, other, strict=True)))
 
     def named(self, name: str = "") -> dict[str, float]:
-        """As parts of a score, their names prefixed by a class."""
+        """The values as parts of a score. Names have the prefix `name`, the name of a class."""
         values = {field: float(getattr(self, field)) for field in ("precision", "recall", "f1", *self._fields)}
         return {f"{name}.{field}" if name else field: value for field, value in values.items()}
 
 
 class F1Metric(SumMetric[E, P]):
-    """F1 of columns gold, found and correct.
+    """F1, from the columns gold, found (predicted) and correct.
 
         F1 = 100 * 2 * correct / (gold + found)
 
-    That is the accuracy where each gold item has one prediction, as every token has one tag.
+    If each gold item has one prediction, such as the tag of a token, F1 is the accuracy.
     """
 
     name = "F1"
@@ -197,13 +197,13 @@ def array_of(rows: Sequence[Sequence[float]], columns: int) -> Array:
 
 def check_lengths(gold: Sequence[Any], predicted: Sequence[Any], what: str) -> None:
     if len(gold) != len(predicted):
-        raise InputError(f"there are {len(gold)} gold {what}, and {len(predicted)} predicted {what}")
+        raise InputError(f"there are {len(gold)} gold {what}, but {len(predicted)} predicted {what}")
 
 
 def _summed(values: Array) -> Array:  # (..., N, C) -> (..., C)
     if not values.shape[-2]:
         return np.zeros((*values.shape[:-2], values.shape[-1]))
-    # One after another, as official scripts add: numpy's own sum may differ in the last digit.
+    # Sequential, as in the official scripts: np.sum may differ in the last digit.
     return values.cumsum(axis=-2)[..., -1, :]
 
 
@@ -213,7 +213,7 @@ def randomization_test(
     """The two-sided p-value of the difference between two models' rows, (N, C) each, of the same examples.
 
     Under the null hypothesis predictions are exchangeable: each shuffle exchanges each row with probability 1/2. The
-    rows of several training runs of a model are pooled before: their predictions for an example are not independent.
+    rows of repeated training runs are pooled first, because their predictions for an example are not independent.
     The original order counts as one of the shuffles, so p is never 0.
 
     >>> from elmore.tasks.metrics.scores import SpanF1
@@ -230,8 +230,8 @@ def randomization_test(
     for count in _chunks(shuffles):
         masks = np.zeros((count, len(first)), np.bool_)
         masks[:, changed] = generator.integers(0, 2, size=(count, len(changed)), dtype=np.int8)
-        one, other = metric.exchanged(first, second, masks)
-        as_large += int((np.abs(one - other) >= difference - _ROUNDING).sum())
+        first_values, second_values = metric.exchanged(first, second, masks)
+        as_large += int((np.abs(first_values - second_values) >= difference - _ROUNDING).sum())
     return (as_large + 1) / (shuffles + 1)
 
 
@@ -254,9 +254,9 @@ def bootstrap_interval(
     generator = np.random.default_rng(seed)
     values = []
     for count in _chunks(draws):
-        numbers = generator.integers(0, len(first), size=(count, len(first)))
-        drawn = metric.drawn(first, numbers)
-        values.append(drawn if second is None else drawn - metric.drawn(second.astype(np.float64), numbers))
+        rows = generator.integers(0, len(first), size=(count, len(first)))
+        drawn = metric.drawn(first, rows)
+        values.append(drawn if second is None else drawn - metric.drawn(second.astype(np.float64), rows))
     low, high = np.percentile(np.concatenate(values), PERCENTILES).tolist()
     return low, high
 

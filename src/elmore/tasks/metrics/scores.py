@@ -1,4 +1,4 @@
-"""Metrics of several tasks: accuracy of labels, F1 of spans, and rank correlation."""
+"""Metrics that tasks share: accuracy of labels, F1 of spans, and rank correlation."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Accuracy(F1Metric[E, P]):
         total, classes = self.total(rows), self.classes(rows)
         width = max(map(len, ["class", *classes]))
         value = float(self.value(rows.values))
-        lines = [f"accuracy: {value:.2f}%; {total.correct:,.0f} of {total.gold:,.0f} are right"]
+        lines = [f"accuracy: {value:.2f}%; {total.correct:,.0f} of {total.gold:,.0f} are correct"]
         lines.append(f"{'class':<{width}}  precision   recall      F1     gold    found  correct")
         for label, counts in classes.items():
             shares = f"{counts.precision:8.2f}%  {counts.recall:6.2f}%  {counts.f1:6.2f}"
@@ -95,7 +95,7 @@ class SpanF1(F1Metric[E, P]):
         for number, (example, prediction) in enumerate(zip(examples, predictions, strict=True), start=1):
             gold_tags, tags = self._gold(example), self._predicted(prediction)
             if len(gold_tags) != len(tags):
-                raise InputError(f"sentence {number} has {len(gold_tags)} gold tags, and {len(tags)} predicted tags")
+                raise InputError(f"sentence {number} has {len(gold_tags)} gold tags, but {len(tags)} predicted tags")
             tokens += len(tags)
             equal += sum(tag == other for tag, other in zip(gold_tags, tags, strict=True))
             gold, found = set(lenient_spans(gold_tags)), set(lenient_spans(tags))
@@ -186,13 +186,13 @@ def ranks(values: NDArray[Any]) -> Array:  # (..., N)
     order = np.argsort(values, axis=-1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=-1)
     number = values.shape[-1]
-    places = np.arange(number)
+    positions = np.arange(number)
     is_new = np.ones(values.shape, np.bool_)
     is_new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     is_last = np.ones(values.shape, np.bool_)
     is_last[..., :-1] = is_new[..., 1:]
-    first = np.maximum.accumulate(np.where(is_new, places, 0), axis=-1)
-    last = np.minimum.accumulate(np.where(is_last, places, number)[..., ::-1], axis=-1)[..., ::-1]
-    found = np.empty(values.shape)
-    np.put_along_axis(found, order, (first + last) / 2 + 1, axis=-1)
-    return found
+    first = np.maximum.accumulate(np.where(is_new, positions, 0), axis=-1)
+    last = np.minimum.accumulate(np.where(is_last, positions, number)[..., ::-1], axis=-1)[..., ::-1]
+    result = np.empty(values.shape)
+    np.put_along_axis(result, order, (first + last) / 2 + 1, axis=-1)
+    return result
