@@ -19,7 +19,10 @@ def test_an_ensemble_is_trained_scored_asked_and_told_of(elmore, tmp_path):
     ended = elmore(*begin, "--resume", "--seeds", "2", *fields)
     assert (ended.code, "seed-4 is already trained" in ended.err) == (0, True)
     assert "has 2 members, not 3" in elmore(*begin, "--resume", "--seeds", "3").err
-    assert "training.epochs is 4, but the recipe of the resumed run has 3" in elmore(*begin, "--resume", "--training.epochs", "4").err
+    assert (
+        "training.epochs is 4, but the recipe of the resumed run has 3"
+        in elmore(*begin, "--resume", "--training.epochs", "4").err
+    )
     (tmp_path / "text.txt").write_text("Mary met John.\n")
     expected = load(run, device="cpu").evaluate(file).value
     for models in ([run], [run / "seed-4", run / "seed-5"]):

@@ -107,5 +107,5 @@ def test_nothing_found_is_zero_and_no_error():
 def test_predictions_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match="there are 2 gold sentences, but 1 predicted sentences"):
         span_scores([["O"], ["O"]], [["O"]])
-    with pytest.raises(InputError, match="sentence 2 has 1 gold tags, and 2 predicted"):
+    with pytest.raises(InputError, match="sentence 2 has 1 gold tags, but 2 predicted"):
         span_scores([["O"], ["O"]], [["O"], ["O", "O"]])
