@@ -56,10 +56,9 @@ def model_folder(size: str, folder: Path) -> Path | str:
     """A model of a size with random weights, in a format that every revision reads."""
     if size == "elmore-en":
         return size
-    from elmore import save
     from elmore.config import ORIGINAL, SMALL
     from elmore.formats.checkpoint import Checkpoint
-    from elmore.model import Model
+    from elmore.model import Model, save
     from elmore.sources.tiny_random import random_tensors
 
     config = {"small": SMALL, "original": ORIGINAL}[size]
