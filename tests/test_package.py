@@ -38,9 +38,9 @@ def test_package_exports_the_family_of_errors() -> None:
 def test_names_for_type_checkers_are_the_names_loaded_on_first_use(package: ModuleType) -> None:
     tree = ast.parse(Path(package.__file__).read_text())
     (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    homes = {name.name: node.module for node in block.body for name in node.names if node.module != "elmore"}
-    assert homes == package._HOMES
-    assert {*package._HOMES} == {*package.__all__} - {"__version__", "errors", "tasks"}
+    modules = {name.name: node.module for node in block.body for name in node.names if node.module != "elmore"}
+    assert modules == package._MODULES
+    assert {*package._MODULES} == {*package.__all__} - {"__version__", "errors", "tasks"}
 
 
 def test_importing_elmore_imports_neither_torch_nor_numpy() -> None:

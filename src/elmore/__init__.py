@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 # Loaded on first use: importing elmore takes milliseconds and does not import torch.
-_HOMES = {
+_MODULES = {
     "CannotExpress": "elmore.errors",
     "Corpus": "elmore.corpus.corpus",
     "Elmo": "elmore.nn.elmo",
@@ -104,12 +104,12 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in ("errors", "tasks"):
         return import_module(f"elmore.{name}")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'elmore' has no attribute {name!r}")
     from elmore.errors import requires_torch
 
     with requires_torch(f"elmore.{name}"):
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -45,9 +45,10 @@ def test_empty_in_large_pages_starts_at_a_page_of_any_size(monkeypatch: pytest.M
     assert len(array) == 2**28
 
 
-@needs_large_pages
 def test_empty_in_large_pages_returns_ordinary_small_array() -> None:
-    assert not has_advice_for_large_pages(empty_in_large_pages((3, 5), np.float32).ctypes.data)
+    # Not a check of the flag: NumPy may place a small array in memory that has it.
+    assert empty_in_large_pages((3, 5), np.float32).base is None
+    assert empty_in_large_pages((3, LARGE_PAGE), np.float32).base is not None or not SETTING.exists()
 
 
 def test_empty_in_large_pages_works_where_madvise_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_nothing_found_is_zero_and_no_error(key, response):
 
 
 def test_documents_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="there are 2 gold documents, and 1 predicted documents"):
+    with pytest.raises(InputError, match="there are 2 gold documents, but 1 predicted documents"):
         coreference_scores([[], []], [[]])
 
 

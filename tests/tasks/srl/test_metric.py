@@ -51,7 +51,7 @@ def test_nothing_to_find_is_zero_and_no_error():
 
 
 def test_predictions_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="there are 2 gold predicates, and 1 predicted predicates"):
+    with pytest.raises(InputError, match="there are 2 gold predicates, but 1 predicted predicates"):
         srl_scores([["O"], ["O"]], [["O"]])
     with pytest.raises(InputError, match="predicate 1 has 1 gold tags and 2 predicted"):
         srl_scores([["O"]], [["O", "O"]])
