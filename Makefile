@@ -39,7 +39,7 @@ $(VENV)/triton: $(VENV)/ready
 	@touch $@
 
 test-kernels: $(VENV)/triton  ## the Triton kernels, interpreted, so without a GPU (fetches Triton once)
-	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/nn tests/tasks/modules tests/tasks/srl tests/training
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest --quiet -m triton tests/nn tests/pretraining tests/tasks/modules tests/tasks/srl
 
 NATIVE_PARTS ?= plain asan tsan standard arm python-asan python-tsan
 
