@@ -16,10 +16,10 @@ def show_that_vectors_stay_the_same(model: Embedder) -> None:
     among_others = model.encode(["Something else first.", "I took a bow.", "And a much longer sentence after it ."])[1]
     print("\nThe same sentence alone and in a batch:")
     if np.array_equal(alone, among_others):
-        print("  equal to the bit, as it is by the native CPU kernels in any batch, order and number of threads.")
+        print("  bit-identical, as always with the native kernels: in any batch, order and number of threads.")
         return
     print(f"  largest difference {np.abs(alone - among_others).max():.1e}; called twice, ", end="")
-    print("equal to the bit." if np.array_equal(alone, model.encode("I took a bow.")) else "NOT equal.")
+    print("bit-identical." if np.array_equal(alone, model.encode("I took a bow.")) else "NOT equal.")
     print("  Of all sizes and batches that were measured, up to 6e-06 (docs/layers.md).")
 
 

@@ -30,9 +30,9 @@ def test_the_demo_tells_meanings_apart_and_shows_sameness_and_files() -> None:
     assert sum(mark == "=" for mark, _ in found) == 16
     assert "16 of 18 neighbours in context have the sense" in ended.stdout
     if why_unavailable(Precision.FLOAT32) is None:
-        assert "equal to the bit, as it is by the native CPU kernels in any batch" in ended.stdout
+        assert "bit-identical, as always with the native kernels" in ended.stdout
     else:
         assert float(re.search(r"largest difference (\S+);", ended.stdout)[1]) < 1e-6
-        assert "called twice, equal to the bit." in ended.stdout
+        assert "called twice, bit-identical." in ended.stdout
     assert "(3, 13, 512)  # layers, words, size" in ended.stdout
     assert "['The', 'archer', 'drew', 'his', 'bow'," in ended.stdout

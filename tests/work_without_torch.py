@@ -193,7 +193,7 @@ def command_info() -> Any:
 @step
 def command_info_system() -> Any:
     code, out, err = elmore("info", "--system")
-    # What is said of torch itself differs.
+    # The lines about torch and its devices differ.
     return code, [line for line in out.splitlines() if not line.startswith(("torch", "devices"))], err
 
 

@@ -116,7 +116,7 @@ def random_esim(**options: Any) -> Esim:
 
 
 def sentences(seed: int, lengths: list[int], *, extra_dim: int = 0) -> EncoderInputs:
-    """Something large stands at padding, which nobody should look at."""
+    """Random sentences. Padding has large values, which must not change the result."""
     mask = ragged_mask(lengths, places=6)
     extra = random_tensor(seed + 1, len(lengths), 6, extra_dim).masked_fill(~mask[..., None], 50) if extra_dim else None
     x = random_tensor(seed, len(lengths), 6, 5).masked_fill(~mask[..., None], 50)

@@ -239,10 +239,10 @@ def test_a_feature_is_dropped_at_all_tokens_of_a_sentence_or_at_none() -> None:
     torch.manual_seed(0)
     dropped = VariationalDropout(0.25)(torch.ones(3, 4, 200))
     assert torch.equal(dropped, dropped[:, :1].expand(3, 4, 200))
-    # What is kept makes up for what is not: 1 / (1 - 0.25).
+    # The remaining features are scaled by 1 / (1 - 0.25).
     assert dropped.unique().tolist() == [0, pytest.approx(4 / 3)]
-    assert not torch.equal(dropped[0], dropped[1])  # each sentence has a mask of its own
-    # 600 draws: five standard deviations of the share kept are 0.09.
+    assert not torch.equal(dropped[0], dropped[1])  # each sentence has another mask
+    # 600 draws: five standard deviations of the remaining share are 0.09.
     assert (dropped[:, 0] > 0).double().mean().item() == pytest.approx(0.75, abs=0.09)
 
 

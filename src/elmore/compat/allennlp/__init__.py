@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 # Loaded on first use, because only some of them need torch: the file of each name, and its name there.
-_HOMES = {
+_MODULES = {
     "DEFAULT_OPTIONS_FILE": ("character_ids", "DEFAULT_OPTIONS_FILE"),
     "DEFAULT_WEIGHT_FILE": ("character_ids", "DEFAULT_WEIGHT_FILE"),
     "Elmo": ("elmo", "Elmo"),
@@ -54,9 +54,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    file, attribute = _HOMES[name]
+    file, attribute = _MODULES[name]
     with requires_torch(f"{__name__}.{name}"):
         return getattr(import_module(f"{__name__}.{file}"), attribute)
 
